@@ -125,7 +125,7 @@ def forks(count: int) -> str:
         for i in range(count):
             child = os.fork()
             if not child:
-                signal.alarm(300)
+                signal.alarm(60)
                 run_new(i)
                 os._exit(0)
             assert os.waitpid(child, 0)[1] == 0, f"child {i}"

@@ -52,30 +52,6 @@ def default_settings() -> Iterator[None]:
         yield
 
 
-def _of_cuda() -> dict[str, ModuleType]:
-    return {name: m for name, m in sys.modules.items() if name == "cuda" or name.startswith("cuda.")}
-
-
-def _of_cuda_tile() -> dict[str, ModuleType]:
-    """What is imported of ``cuda.tile``, with a ``cuda`` that has nothing else."""
-    return {name: m for name, m in _of_cuda().items() if name.startswith("cuda.tile") or not list(getattr(m, "__path__", [1]))}
-
-
-@pytest.fixture(autouse=True)
-def same_process() -> Iterator[None]:
-    """Programs that a test runs in this process may change what it imports, from where, and its environment; the next
-    test finds none of that."""
-    path, finders, environment, modules = list(sys.path), list(sys.meta_path), dict(os.environ), _of_cuda_tile()
-    yield
-    sys.path[:], sys.meta_path[:] = path, finders
-    for name in _of_cuda_tile().keys() - modules.keys():
-        del sys.modules[name]
-    sys.modules.update(modules)
-    for name in os.environ.keys() - environment.keys():
-        del os.environ[name]
-    os.environ.update({name: value for name, value in environment.items() if os.environ.get(name) != value})
-
-
 @pytest.fixture
 def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The disk cache of the test."""
@@ -92,11 +68,16 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def clean_imports() -> Iterator[None]:
-    """Nothing of ``cuda`` is imported when the test begins, and afterwards what was before."""
-    modules = _of_cuda()
+    """Nothing of ``cuda`` is imported, whatever ran before, and afterwards it means what it meant before."""
+
+    def imported() -> dict[str, ModuleType]:
+        return {name: m for name, m in sys.modules.items() if name == "cuda" or name.startswith("cuda.")}
+
+    finders, modules = list(sys.meta_path), imported()
     for name in modules:
         del sys.modules[name]
     yield
-    for name in _of_cuda():
+    sys.meta_path[:] = finders
+    for name in imported():
         del sys.modules[name]
     sys.modules.update(modules)

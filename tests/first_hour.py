@@ -211,7 +211,7 @@ class Hour:
             if any(w in line for w in absent):
                 left += 1
                 continue
-            call([program, *words[1:]], self.scratch)
+            call([program, *words[1:]], self.scratch, timeout=300)
             ran += 1
         if ran < 8:
             raise Failed(f"only {ran} commands were found")
@@ -282,9 +282,9 @@ def photograph(browser: str, address: str, width: int, scheme: str, out: Path) -
     options.append(f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}")
     words = [browser, *options, f"--window-size={width},2400", f"--screenshot={path}", address]
     try:
-        call(words, out, timeout=1200)
+        call(words, out, timeout=300)
     except subprocess.TimeoutExpired:  # browsers on busy machines hang at times
-        call(words, out, timeout=1200)
+        call(words, out, timeout=300)
     if not path.exists() or path.stat().st_size < 5000:
         raise Failed(f"no picture of {address}")
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(PYRIGHT is None, reason="pyright is not installe
 
 def diagnostics(*arguments: str) -> list[dict[str, Any]]:
     command = [str(PYRIGHT), "--outputjson", "--pythonpath", sys.executable, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode in (0, 1), done.stderr + done.stdout
     found = json.loads(done.stdout)
     assert found["summary"]["filesAnalyzed"] > 0

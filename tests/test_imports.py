@@ -185,7 +185,7 @@ def test_the_check_sees_what_it_should() -> None:
 def run_python(program: str) -> str:
     """What ``program`` prints in a new process."""
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=1200).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
 
 
 def test_what_compiles_ir_knows_nothing_of_what_makes_it() -> None:

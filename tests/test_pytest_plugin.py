@@ -70,7 +70,7 @@ def run(folder: Path, *options: str, suite: str = SUITE) -> tuple[int, str]:
         "-q",
         *options,
     ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -32,7 +32,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         cwd=FOLDER,
         capture_output=True,
         text=True,
-        timeout=1200,
+        timeout=300,
     )
 
 

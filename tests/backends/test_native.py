@@ -28,7 +28,7 @@ for _ in range(20):
 
 def test_machine_code_in_reference_cycles_is_collected() -> None:
     """In a process of its own, which a wrong order of disposal would end."""
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False, timeout=1200)
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -60,7 +60,7 @@ def test_machine_code_of_launches_is_kept_for_other_processes(tmp_path: Path) ->
 
     def said() -> list[str]:
         command = [sys.executable, str(program)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
         assert done.returncode == 0, done.stderr
         return done.stdout.split()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import llvmlite.binding as llvm
 import pytest
 from llvmlite import ir
 
 from tilewright.backends.gpu.target import TRIPLE, architecture, emit_ptx
-from tilewright.backends.native.text_builder import TextBuilder
+from tilewright.backends.native.text_builder import TextBuilder, text_of
 
 I32, I64, F32, F64 = ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
 INTEGERS = ("add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr", "and_", "or_", "xor")
@@ -58,7 +60,7 @@ def module(builder_type: type[ir.IRBuilder]) -> ir.Module:
 
 def test_the_same_code() -> None:
     target = architecture("sm_80")
-    expected, found = (emit_ptx(str(module(kind)), target) for kind in (ir.IRBuilder, TextBuilder))
+    expected, found = (emit_ptx(text_of(module(kind)), target) for kind in (ir.IRBuilder, TextBuilder))
     assert found == expected
     assert found.count("st.global") >= len(INTEGERS) + len(FLOATS) + len(CASTS) + 9
 
@@ -81,6 +83,7 @@ def test_what_nobody_reads_is_left_out() -> None:
     total = b.fpext(x, F64)
     b.store(total, place)
     b.ret_void()
-    b.leave_out_unread()
-    assert [i.opname for i in function.blocks[0].instructions] == ["call", "fpext", "store", "ret void"]
-    llvm.parse_assembly(str(made), llvm.create_context()).verify()
+    text = text_of(made)
+    lines = [re.sub(r"%\S+ = ", "", line) for line in function.blocks[0].instructions]
+    assert [line.split()[0] for line in lines] == ["call", "fpext", "store", "ret"]
+    llvm.parse_assembly(text, llvm.create_context()).verify()

@@ -174,9 +174,9 @@ def test_demo_needs_the_repository(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_program_can_be_run_as_a_module() -> None:
-    done = subprocess.run([sys.executable, "-m", "tilewright", "--version"], capture_output=True, text=True, timeout=1200)
+    done = subprocess.run([sys.executable, "-m", "tilewright", "--version"], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, f"tilewright {ct.__version__}\n")
-    done = subprocess.run([sys.executable, "-m", "tilewright"], capture_output=True, text=True, timeout=1200)
+    done = subprocess.run([sys.executable, "-m", "tilewright"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2 and "COMMAND" in done.stderr
 
 

@@ -45,7 +45,7 @@ def offered(shell: str, words: str, last: str, folder: Path, capsys: pytest.Capt
     file = folder / "script"
     file.write_text(script)
     program = {"bash": BASH, "zsh": ZSH, "fish": FISH}[shell].format(script=script, file=file, words=words, last=last)
-    done = subprocess.run([shell, "-c", program], capture_output=True, text=True, timeout=1200, cwd=folder)
+    done = subprocess.run([shell, "-c", program], capture_output=True, text=True, timeout=300, cwd=folder)
     assert done.returncode == 0 and not done.stderr, done.stderr
     return done.stdout.splitlines()
 

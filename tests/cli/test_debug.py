@@ -52,7 +52,7 @@ def program(tmp_path: Path) -> Path:
 
 def debug(*arguments: object, commands: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tilewright", "debug", *map(str, arguments)]
-    return subprocess.run(command, input=commands, capture_output=True, text=True, timeout=1200)
+    return subprocess.run(command, input=commands, capture_output=True, text=True, timeout=300)
 
 
 def test_one_block_of_a_program(program: Path) -> None:

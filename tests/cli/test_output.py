@@ -34,7 +34,7 @@ def status(*command: str, stdout: int | None = None, closed: bool = False) -> tu
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=1200,
+        timeout=300,
         env=env,
     )
     if closed and stdout is not None:
@@ -86,7 +86,7 @@ def test_streams_that_the_process_never_had(closed: int, tmp_path: Path) -> None
     """The demo, here of one kernel, shows its progress on the standard error, and results on the standard output."""
     (tmp_path / "demo.py").write_text(DEMO)
     command = f'exec "{sys.executable}" "{tmp_path / "demo.py"}" {closed}>&-'
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done
     assert ("kernels agree" in done.stdout, "[1/" in done.stderr) == (closed != 1, closed != 2)
 

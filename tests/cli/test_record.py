@@ -52,7 +52,7 @@ def run(*arguments: str, **environment: str) -> list[str]:
         [sys.executable, *arguments],
         capture_output=True,
         text=True,
-        timeout=1200,
+        timeout=300,
         env={**os.environ, **environment},
     )
     assert done.returncode == 0, done.stderr

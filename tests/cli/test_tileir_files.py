@@ -123,7 +123,7 @@ def test_debug(file: Path) -> None:
         "i32[8]",
     ]
     said = "next\nnext\nnext\nnext\nnext\np\nlist\nwhere\nnonsense\np %none\nvalues\nstep\ncontinue\n"
-    done = subprocess.run(command, input=said, capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(command, input=said, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "block (1, 0, 0)" in done.stdout and "block (0, 0, 0)" not in done.stdout
     assert "unknown command 'nonsense'" in done.stdout and "no op has used %none yet" in done.stdout

@@ -330,7 +330,7 @@ def test_names_that_c_has_other_uses_for(tmp_path: Path) -> None:
     passed = arguments(unlucky, tuple(a[0] if isinstance(a, tuple) else a for a in args))
     assert run(1, 1, 1, *passed) == 0
     assert x[0] == 7 + sum(a for a in args if isinstance(a, int))
-    subprocess.run([*(COMPILER or ()), "-x", "c", "-fsyntax-only", str(tmp_path / "lib.h")], check=True, timeout=1200)
+    subprocess.run([*(COMPILER or ()), "-x", "c", "-fsyntax-only", str(tmp_path / "lib.h")], check=True, timeout=300)
 
 
 @ct.kernel
@@ -419,8 +419,8 @@ def test_a_c_program(tmp_path: Path) -> None:
         "-o",
         "main",
     ]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=1200)
-    done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=1200)
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+    done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stdout) == (0, "fine\n")
 
 

@@ -84,7 +84,7 @@ def project(tmp_path: Path) -> Path:
 
 def run(folder: Path, *words: str, status: int = 0) -> str:
     """What a command prints."""
-    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=1200, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=500, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -96,7 +96,7 @@ def compiler(folder: Path, *words: str, status: int = 0) -> str:
 def check(folder: Path, program: Path) -> None:
     """Run ``program`` where there is no Python."""
     done = subprocess.run(
-        [program, "last"], capture_output=True, text=True, cwd=folder, timeout=1200, check=False, env={"PATH": ""}
+        [program, "last"], capture_output=True, text=True, cwd=folder, timeout=300, check=False, env={"PATH": ""}
     )
     assert (done.stdout.splitlines(), done.returncode) == (EXPECTED, 3)
     said = done.stderr.splitlines()
@@ -269,7 +269,7 @@ def test_a_project_of_cmake(project: Path, monkeypatch: pytest.MonkeyPatch) -> N
     run(project, "cmake", "-G", "Ninja", "-S", ".", "-B", "build", f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
     run(project, "cmake", "--build", "build")
     done = subprocess.run(
-        [project / "build" / "program", "last"], capture_output=True, text=True, timeout=1200, check=False
+        [project / "build" / "program", "last"], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.stdout.splitlines(), done.returncode) == (EXPECTED, 3)
     run(project, "build/user", status=42)

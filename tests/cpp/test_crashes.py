@@ -86,7 +86,7 @@ def line(comment: str) -> int:
 
 def run(program: Path, what: int) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tilewright", "run", str(program), str(what)]
-    return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=1200, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_a_crash_in_a_tile_kernel_names_it_and_its_line(program: Path) -> None:
 
 def test_programs_without_python_name_lines_where_the_compiler_is_still_there(program: Path) -> None:
     command = [sys.executable, "-m", "tilewright", "c++", str(program), "-o", str(program.with_suffix(""))]
-    subprocess.run(command, check=True, timeout=1200)
+    subprocess.run(command, check=True, timeout=300)
     said = {}
     for what in (0, 4, 7, 8):
         native = [str(program.with_suffix("")), str(what)]
-        done = subprocess.run(native, capture_output=True, text=True, timeout=1200, check=False)
+        done = subprocess.run(native, capture_output=True, text=True, timeout=300, check=False)
         said[what] = done.returncode, done.stdout, done.stderr
     error = "cudaErrorIllegalAddress cudaErrorIllegalAddress\n"
     assert [code for code, _, _ in said.values()] == [0, -signal.SIGSEGV, 0, -signal.SIGSEGV], said

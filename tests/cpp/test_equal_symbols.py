@@ -98,7 +98,7 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def said(folder: Path, *words: str) -> str:
     """What a command prints."""
-    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=1200, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

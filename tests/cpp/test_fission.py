@@ -17,7 +17,7 @@ def printed(program: Path, text: str) -> tuple[str, str]:
     """What a program prints and reports."""
     program.write_text(text)
     command = [sys.executable, "-m", "tilewright", "run", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=1200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
     return done.stdout, done.stderr
 
 

@@ -56,7 +56,7 @@ def test_functors_in_device_memory(tmp_path: Path, command: str) -> None:
     program = tmp_path / "functor.cu"
     program.write_text(PROGRAM)
     words = [sys.executable, "-m", "tilewright", command, str(program)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False, env=dict(os.environ))
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False, env=dict(os.environ))
     assert (done.stdout, done.returncode) == ("0 wrong, cudaSuccess\n", 0)
     assert done.stderr == ("" if command == "run" else "1 launch checked: no violation\n")
 
@@ -77,5 +77,5 @@ int main() {
 }
 """)
     words = [sys.executable, "-m", "tilewright", "run", str(program)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("21", "", 0)

@@ -41,7 +41,7 @@ def _check(tmp_path: Path, body: str, before: str = "") -> None:
     program = tmp_path / "program.cu"
     program.write_text(f"{KERNELS}{before}int main() {{\n{body}\nreturn failures; }}\n")
     command = [sys.executable, "-m", "tilewright", "run", "program.cu"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=1200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 

@@ -191,7 +191,7 @@ def test_each_function_of_16_bit_floats(tmp_path: Path) -> None:
     (tmp_path / "program.cu").write_text(program())
     given = b"".join(v.tobytes() for v in (*inputs, n, d.astype(np.float32), d))
     command = [sys.executable, "-m", "tilewright", "run", str(tmp_path / "program.cu")]
-    done = subprocess.run(command, input=given, capture_output=True, env=dict(os.environ), timeout=1200, check=False)
+    done = subprocess.run(command, input=given, capture_output=True, env=dict(os.environ), timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     rows = np.frombuffer(done.stdout, np.int64).reshape(2, -1, COUNT)
     wrong = []
@@ -248,7 +248,7 @@ int main() {
 def test_8_bit_floats_beside_tile_code(tmp_path: Path) -> None:
     (tmp_path / "program.cu").write_text(EIGHT)
     command = [sys.executable, "-m", "tilewright", "run", str(tmp_path / "program.cu")]
-    done = subprocess.run(command, capture_output=True, env=dict(os.environ), timeout=1200, check=False)
+    done = subprocess.run(command, capture_output=True, env=dict(os.environ), timeout=300, check=False)
     assert done.stderr == b"1 -2 3.25 448 1.25 1.00098"
     numbers = (np.arange(65536, dtype=np.uint32) << 16).view(np.float32)
     size = 2 * 65536 + 1024

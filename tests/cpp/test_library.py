@@ -98,7 +98,7 @@ def test_the_cmake_package(project: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert Path(folder) == TOOLCHAIN.parent
 
     def run(*words: str) -> str:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -131,7 +131,7 @@ def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     (folder / "lib.h").write_text(HEADER)
     (folder / "program.cu").write_text(program)
     command = [sys.executable, "-m", "tilewright", "run", str(folder / "program.cu"), "-I", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_what_any_processor_has(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_views_of_several_dimensions(tmp_path: Path) -> None:
     program = tmp_path / "program.cu"
     program.write_text(MDSPAN)
     command = [sys.executable, "-m", "tilewright", "run", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     sums = [i * 6 + j + i + 4 * j for i in range(4) for j in range(6)]
     for i, j in ((i, j) for i in range(2) for j in range(3)):
         sums[12 * i + 2 * j] += 12 * i + j

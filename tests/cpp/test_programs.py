@@ -180,7 +180,7 @@ def test_several_files_and_options_after_the_program(tmp_path: Path, environment
     ]
     command = [sys.executable, "-m", "tilewright", "run", "main.cu", *words]
     done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=1200, check=False, cwd=tmp_path
+        command, capture_output=True, text=True, env=environment, timeout=300, check=False, cwd=tmp_path
     )
     assert (done.stdout, done.stderr, done.returncode) == ("37 2 -Iargument\n", "", 255)
 

@@ -17,7 +17,7 @@ def test_random_kernels(seed: int, tmp_path: Path) -> None:
     program = tmp_path / "program.cu"
     program.write_text(simt_program(seed, 6))
     command = [sys.executable, "-m", "tilewright", "run", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=1200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=600, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr + program.read_text()
 
 

@@ -20,7 +20,7 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 def run(program: Path, text: str) -> subprocess.CompletedProcess[str]:
     program.write_text(text)
     command = [sys.executable, "-m", "tilewright", "run", str(program)]
-    return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=1200, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
 
 
 def test_simt_kernels(tmp_path: Path) -> None:
@@ -126,9 +126,7 @@ def test_launches_of_several_threads_and_processes(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("1 7\n", "")
 
 
-# A launch that has waited for a processor for a second goes on without one.
-TWO_POOLS = r"""#include <chrono>
-#include <cstdio>
+TWO_POOLS = r"""#include <cstdio>
 #include <thread>
 #include "cuda_tile.h"
 namespace ct = cuda::tiles;
@@ -152,18 +150,10 @@ int main() {
   int* counts; float* p;
   cudaMallocManaged(&counts, 8); cudaMallocManaged(&p, 512);
   counts[0] = counts[1] = 0;
-  bool impatient[2] = {};
-  auto eight = [&](bool& late, auto launch) {
-    for (int i = 0; i < 8; ++i) {
-      auto began = std::chrono::system_clock::now();
-      launch();
-      late |= std::chrono::system_clock::now() - began >= std::chrono::seconds(1);
-    }
-  };
-  std::thread a([&] { eight(impatient[0], [&] { simt<<<64, 64>>>(counts, counts + 1, p); }); });
-  std::thread b([&] { eight(impatient[1], [&] { tile<<<64>>>(counts, counts + 1, p + 64); }); });
+  std::thread a([&] { for (int i = 0; i < 8; ++i) simt<<<64, 64>>>(counts, counts + 1, p); });
+  std::thread b([&] { for (int i = 0; i < 8; ++i) tile<<<64>>>(counts, counts + 1, p + 64); });
   a.join(); b.join();
-  printf("%d %d\n", counts[0], counts[1] <= 2 || impatient[0] || impatient[1]);
+  printf("%d %d\n", counts[0], counts[1] <= 2);
 }
 """
 
@@ -173,7 +163,7 @@ def test_simt_and_tile_kernels_share_the_processors(tmp_path: Path, monkeypatch:
     done = run(tmp_path / "program.cu", TWO_POOLS)
     assert (done.stdout, done.stderr) == ("0 1\n", "")
     command = [sys.executable, "-m", "tilewright", "c++", str(tmp_path / "program.cu"), "-o", str(tmp_path / "program")]
-    subprocess.run(command, check=True, timeout=1200)
+    subprocess.run(command, check=True, timeout=300)
     assert subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True).stdout == "0 1\n"
 
 
@@ -665,7 +655,7 @@ def test_functions_and_variables_of_the_device_in_other_files(tmp_path: Path, ve
     (tmp_path / "one.cu").write_text(ONE)
     (tmp_path / "other.cu").write_text(OTHER)
     command = [sys.executable, "-m", "tilewright", verb, "one.cu", "other.cu"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
     assert done.stdout == "cudaSuccess 126\n", done.stderr
     assert done.stderr == ("1 launch checked: no violation\n" if verb == "check" else "")
 

@@ -45,7 +45,7 @@ int main() {
 def check(program: Path, text: str, command: str = "check") -> subprocess.CompletedProcess[str]:
     program.write_text(text)
     words = [sys.executable, "-m", "tilewright", command, str(program)]
-    return subprocess.run(words, capture_output=True, text=True, env=dict(os.environ), timeout=1200, check=False)
+    return subprocess.run(words, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
 
 
 def test_accesses_outside(tmp_path: Path) -> None:

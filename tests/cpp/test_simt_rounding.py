@@ -104,7 +104,7 @@ def output(tmp_path: Path, text: str) -> str:
     program = tmp_path / "program.cu"
     program.write_text(text)
     command = [sys.executable, "-m", "tilewright", "run", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=1200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -87,7 +87,7 @@ def test_threads_that_wait_for_others_of_their_block_and_grid_let_them_run(tmp_p
     path = tmp_path / "program.cu"
     path.write_text(PROGRAM)
     command = [sys.executable, "-m", "tilewright", how, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     first, *lines = done.stdout.splitlines()
     answers = ["cudaSuccess 5", "cudaSuccess 256", "cudaSuccess 64", "cudaSuccess 192", "300 0"]
     assert first.startswith("cudaSuccess ") and lines[:5] == answers, (done.stdout, done.stderr)
@@ -197,7 +197,7 @@ def test_barriers_and_pipelines_of_the_library(tmp_path: Path, how: str) -> None
     """Their loops wait in functions, and are between what a warp or thread does and what others do."""
     (tmp_path / "program.cu").write_text(BARRIERS)
     command = [sys.executable, "-m", "tilewright", how, "program.cu"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=1200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
     assert done.stdout.startswith("0 wrong, 20, cudaSuccess\n"), done.stderr
     assert done.returncode == 0, done.stdout + done.stderr
 

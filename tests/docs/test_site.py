@@ -83,7 +83,7 @@ def test_the_build_has_no_warning(tmp_path: Path) -> None:
         pytest.skip("MkDocs Material is not installed: pip install '.[docs]'")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     quick = {**os.environ, "TILEWRIGHT_DOCS_QUICK": "1"}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200, check=False, env=quick)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False, env=quick)
     assert done.returncode == 0, done.stderr + done.stdout
     pages = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.html")}
     assert {"index.html", "tutorial/index.html", "api/arithmetic/index.html", "notebooks/sanitizer/index.html"} <= pages

@@ -45,7 +45,7 @@ def outcome(tmp_path: Path) -> Outcome:
         file = tmp_path / "program.py"
         file.write_text(PREAMBLE + program)
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        ran = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=1200, env=env, check=False)
+        ran = subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=300, env=env, check=False)
         return ran.returncode, ran.stdout.splitlines(), ran.stderr
 
     return run

@@ -91,4 +91,4 @@ def test_dtensor_over_nccl(tmp_path: Path) -> None:
     running = [
         subprocess.Popen([*program, str(rank), "2", str(tmp_path / "meeting")], env=environment) for rank in range(2)
     ]
-    assert [process.wait(timeout=1200) for process in running] == [0, 0]
+    assert [process.wait(timeout=400) for process in running] == [0, 0]

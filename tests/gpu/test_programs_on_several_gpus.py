@@ -24,7 +24,7 @@ def run(folder: str, *arguments: str) -> str:
         cwd=EXAMPLES / folder,
         capture_output=True,
         text=True,
-        timeout=1200,
+        timeout=400,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     return done.stdout

@@ -43,7 +43,7 @@ def shown(folder: Path, run: str = "main()", **environment: str) -> str:
     program = folder / "program.py"
     program.write_text(PROGRAM.format(run=run))
     variables = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")} | environment
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, env=variables, timeout=1200)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, env=variables, timeout=300)
     assert done.returncode == 1 and not done.stdout
     return re.sub(r"\n +~*\^+~*(?=\n  File|\n(?:\x1b\[[\d;]*m)?Tile)", "", done.stderr.replace(str(program), "PROGRAM"))
 
@@ -91,7 +91,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]
         path.write_text(PROGRAM.format(run=run))
     variables = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     command = [sys.executable, "-c", ONE_BY_ONE, *paths]
-    done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=1200, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=300, check=True)
     texts = done.stderr.split("\0")
     return {run: (texts[2 * i], texts[2 * i + 1]) for i, run in enumerate(MISUSES)}
 

@@ -32,5 +32,5 @@ def test_strategies_of_the_declaration(processes: int, tmp_path: Path) -> None:
         )
         for rank in range(processes)
     ]
-    outputs = [process.communicate(timeout=1200)[0] for process in running]
+    outputs = [process.communicate(timeout=400)[0] for process in running]
     assert all("done" in output for output in outputs), "\n".join(output[-3000:] for output in outputs)

@@ -23,7 +23,7 @@ def run(*arguments: str) -> str:
         cwd=FOLDER,
         capture_output=True,
         text=True,
-        timeout=1200,
+        timeout=500,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     return done.stdout

@@ -167,7 +167,7 @@ def test_processes_share_it(cache_folder: Path, tmp_path: Path) -> None:
         "print('done')\n"
     )
     running = [subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [p.communicate(timeout=1200)[0] for p in running] == ["done\n"] * 2
+    assert [p.communicate(timeout=300)[0] for p in running] == ["done\n"] * 2
     assert len(list(cache_folder.glob("*.kernel"))) == 3
     assert len(list(cache_folder.iterdir())) == 3
 
@@ -285,6 +285,6 @@ def test_programs_go_on_without_a_cache(tmp_path: Path, how: str) -> None:
     else:
         environment["XDG_CACHE_HOME"] = str(tmp_path)
         done = [sys.executable, str(program), "files"]
-    ran = subprocess.run(done, env=environment, capture_output=True, text=True, timeout=1200, check=False)
+    ran = subprocess.run(done, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.count("the disk cache") == 1 and ran.stderr.count("\n") == 1

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.driver import Driver, executable
 
-from tilewright.backends import native
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.gpu_runtime import driver
 from tilewright.ir.gpu_parameters import Descriptor
@@ -44,7 +43,6 @@ def looking() -> Any:
 @pytest.fixture(scope="module")
 def ways(looking: Driver) -> tuple[Callable[..., bool], Callable[..., bool]]:
     """The same launch by machine code and in Python."""
-    native.compiler()  # loads LLVM: without it machine code is made after more launches
     made = executable(FORMATS, looking)
     args = np.zeros(64, np.float32), 1, 1.0, 7
     by_machine_code = cached_launch(None, RULES, args, TEMPLATE, made, 0)

@@ -39,7 +39,7 @@ def run(
     program: Path, environment: dict[str, str], *arguments: str, options: tuple[str, ...] = (), how: str = "run"
 ) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tilewright", how, *options, str(program), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=1200, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
 
 
 def run_main(tmp_path: Path, environment: dict[str, str], body: str, kernels: str = KERNELS) -> tuple[str, str, int]:

@@ -120,7 +120,7 @@ def disassembled(data: bytes) -> str | None:
         return None
     with tempfile.NamedTemporaryFile(suffix=".tilebc") as file:
         Path(file.name).write_bytes(data)
-        ran = subprocess.run([program, file.name], capture_output=True, text=True, check=False, timeout=1200)
+        ran = subprocess.run([program, file.name], capture_output=True, text=True, check=False, timeout=300)
     if ran.returncode:
         said = re.search(r"error: (?!error at)(.*)|error: error at offset \d+: (.*)", ran.stderr)
         raise Refused(f"by tileirdisasm: {said.group(1) or said.group(2) if said else ran.stderr[:100]}")

@@ -48,7 +48,7 @@ def compiled(source: str, form: Sequence[str] = FORMS[0]) -> bytes:
         file, made = Path(folder, "kernels.cu"), Path(folder, "made")
         file.write_text(source)
         command = [nvcc, "--enable-tile", *form, "-arch=sm_90", "-std=c++20", "-w", file, "-o", made]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
         if ran.returncode:
             raise Refused("; ".join([line for line in ran.stderr.splitlines() if "error" in line][:3]) or ran.stderr)
         return made.read_bytes()

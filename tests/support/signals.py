@@ -11,14 +11,11 @@ from typing import Any
 
 @contextlib.contextmanager
 def alarm(handler: Callable[..., None], *, repeat: float = 0.0) -> Iterator[None]:
-    """Within this context ``handler`` is called soon, and again every ``repeat`` seconds until it raises. A signal that
-    is on its way then, such as one that the system gave to a thread without a processor, calls it no more; but it is
-    called again where what it raises is lost, as Python loses what is raised while an object is destroyed."""
+    """Within this context ``handler`` is called soon, and again every ``repeat`` seconds; also where what it raises is
+    lost, as Python loses what is raised while an object is destroyed."""
     raised: list[BaseException] = []
 
     def noted(*given: Any) -> None:
-        if raised:
-            return
         try:
             handler(*given)
         except BaseException as e:
@@ -26,7 +23,6 @@ def alarm(handler: Callable[..., None], *, repeat: float = 0.0) -> Iterator[None
             raise
 
     def begin() -> None:
-        raised.clear()
         signal.setitimer(signal.ITIMER_REAL, 0.05, repeat)
 
     before, unraisable = signal.signal(signal.SIGALRM, noted), sys.unraisablehook
@@ -37,5 +33,4 @@ def alarm(handler: Callable[..., None], *, repeat: float = 0.0) -> Iterator[None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.unraisablehook = unraisable
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # drops what is on its way, which ends processes by default
         signal.signal(signal.SIGALRM, before)

@@ -30,5 +30,5 @@ thread.join()
 @pytest.mark.skipif(stack_bytes() is None, reason="the system does not tell the size of a stack")
 def test_a_small_stack_is_an_error() -> None:
     require_stack()
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=1200)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=300)
     assert "has a stack of 32 KiB, and compiling a kernel needs at least 64" in done.stdout

@@ -45,7 +45,7 @@ def test_as_the_disassembler_prints(name: str, module: Module) -> None:
 def test_as_the_disassembler_at_hand_prints(minor: int, tmp_path: Path) -> None:
     file = tmp_path / "every.tilebc"
     file.write_bytes(write(every_op(minor)))
-    shown = subprocess.run(["tileirdisasm", str(file)], capture_output=True, text=True, check=True, timeout=1200).stdout
+    shown = subprocess.run(["tileirdisasm", str(file)], capture_output=True, text=True, check=True, timeout=300).stdout
     assert renamed(print_module(every_op(minor))) == renamed(shown)
 
 
@@ -307,7 +307,7 @@ def test_locations_of_text_are_written_as_the_disassembler_reads_them(tmp_path: 
         file = tmp_path / "k.tilebc"
         file.write_bytes(write(module))
         command = ["tileirdisasm", "-g", str(file)]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=1200).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
 
     once = shown(parse_module(DIALECT, "k.mlir"))
     assert shown(parse_module(once, "k.mlir")) == once

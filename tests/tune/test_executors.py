@@ -32,5 +32,5 @@ def test_configurations_compile_and_are_measured_there(kind: str, tmp_path: Path
         "TILEWRIGHT_CACHE_DIR": str(tmp_path),
         "RAY_AUTH_MODE": "disabled",
     }
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200, check=False)
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert run.stdout.strip().endswith("done"), run.stdout[-2000:] + run.stderr[-2000:]

@@ -118,7 +118,7 @@ def test_a_search_for_a_gpu_starts_processes_by_itself(monkeypatch: pytest.Monke
         assert compilations.first(configs) == 0
         compilations.finish(configs[0])
         assert not list(cache.entries())
-        assert begun.acquire(timeout=1200) and begun.acquire(timeout=1200)
+        assert begun.acquire(timeout=300) and begun.acquire(timeout=300)
         go_on.set()
         left = configs[1:]
         while left:  # two have begun; what nobody has begun with is left to this process meanwhile

@@ -74,7 +74,7 @@ def browse(page: Path, state: str, *options: str) -> str:
         "--window-size=1400,900",
     ]
     command += [f"--user-data-dir={page.parent / 'profile'}", "--virtual-time-budget=20000", "--enable-logging=stderr"]
-    done = subprocess.run([*command, *options, f"file://{page}#{state}"], capture_output=True, text=True, timeout=1200)
+    done = subprocess.run([*command, *options, f"file://{page}#{state}"], capture_output=True, text=True, timeout=300)
     assert "Uncaught" not in done.stderr, done.stderr
     return done.stdout
 

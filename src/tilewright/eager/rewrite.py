@@ -31,7 +31,7 @@ from tilewright.frontend.python.joins import Joins, Types
 from tilewright.frontend.python.ops.convert import constant
 from tilewright.frontend.python.paths import RETURN
 from tilewright.frontend.python.scope import captured
-from tilewright.frontend.python.source import Source, parsed_tree, source_of
+from tilewright.frontend.python.source import Source, source_of
 from tilewright.frontend.python.static import SYNTACTIC
 from tilewright.frontend.python.values import Tile
 from tilewright.ir.dtypes import DType, dtype_from_short
@@ -107,7 +107,7 @@ class Program:
             body: list[ast.stmt] = [node]
         else:
             body = [ast.copy_location(ast.Expr(node), node)]
-        module = parsed_tree(f"def factory({', '.join(cells)}): pass")
+        module = ast.parse(f"def factory({', '.join(cells)}): pass")
         module.body[0].body = body  # type: ignore[attr-defined]
         _shift(body, source.first_line - 1, source.indent)
         outer = next(c for c in compile(module, source.file, "exec").co_consts if isinstance(c, types.CodeType))

@@ -60,7 +60,7 @@ def test_gdb_stops_at_a_line_of_a_kernel(tmp_path: Path) -> None:
     words = ["gdb", "-q", "-nx", "-batch", *(w for c in commands for w in ("-ex", c)), "--args", sys.executable]
     environment = {**os.environ, "TILEWRIGHT_DEBUG_INFO": "1", "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run(
-        [*words, "program.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1200, check=False
+        [*words, "program.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     if "ptrace" in done.stderr:
         pytest.skip("processes may not be traced here")

@@ -109,7 +109,7 @@ def test_perf_makes_files_with_the_lines_of_a_kernel(tmp_path: Path) -> None:
 
     def output(*command: str) -> str:
         done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1200, check=False
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
         )
         if done.returncode and command[1] == "record":
             pytest.skip(f"perf cannot record here: {done.stderr[-200:]}")

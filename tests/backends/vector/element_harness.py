@@ -11,6 +11,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
+from tilewright.backends.native.text_builder import text_of
 from tilewright.backends.vector import HostFeatures, VectorEmitter
 from tilewright.ir.dtypes import DType
 
@@ -81,7 +82,7 @@ class ElementFunction:
     ) -> None:
         self._lanes = lanes or 1
         self._dtypes, self._result = dtypes, result
-        text = str(build_module(name, dtypes, result, attrs, lanes, features))
+        text = text_of(build_module(name, dtypes, result, attrs, lanes, features))
         parsed = llvm.parse_assembly(text)
         parsed.verify()
         machine = target_machine(features == PORTABLE)

@@ -10,6 +10,7 @@ import pytest
 from element_harness import HOST, LANES, build_module, target_machine
 from llvmlite import ir
 
+from tilewright.backends.native.text_builder import text_of
 from tilewright.backends.vector import (
     ELEMENTWISE_OPS,
     HostFeatures,
@@ -41,7 +42,7 @@ def test_helpers_are_emitted_once(lanes: int | None) -> None:
     module = emit_twice("sin", lanes)
     helpers = [f for f in module.functions if f.name.startswith("tw.math.sin.")]
     assert len(helpers) == 1 and helpers[0].linkage == "internal"
-    assert str(module).count(f'call {helpers[0].function_type.return_type} @"{helpers[0].name}"') == 2
+    assert text_of(module).count(f'call {helpers[0].function_type.return_type} @"{helpers[0].name}"') == 2
 
 
 @pytest.mark.parametrize("lanes", LANES)
@@ -50,7 +51,7 @@ def test_every_cast_has_the_register_type(source: DType, lanes: int | None) -> N
     for target in dtypes.ALL_DTYPES:
         mode = RoundingMode.RZ if target is dtypes.float8_e8m0fnu else RoundingMode.RN
         module = build_module("cast", [source], target, {"rounding": mode}, lanes, HOST)
-        llvm.parse_assembly(str(module)).verify()
+        llvm.parse_assembly(text_of(module)).verify()
 
 
 @pytest.mark.parametrize("name", ["exp", "exp2"])
@@ -59,13 +60,13 @@ def test_lanes_that_underflow_are_masked(name: str) -> None:
     if not HOST.wide:
         pytest.skip("an instruction of AVX-512")
     module = build_module(name, [dtypes.float32], dtypes.float32, {}, 16, HOST)
-    (call,) = re.findall(r"call .*scalef.*", str(module))
+    (call,) = re.findall(r"call .*scalef.*", text_of(module))
     assert "i16 %" in call
 
 
 def test_add_is_small() -> None:
     """Nothing comes with it that LLVM would have to read and compile."""
-    text = str(build_module("add", [dtypes.float32] * 2, dtypes.float32, {}, 16, HOST))
+    text = text_of(build_module("add", [dtypes.float32] * 2, dtypes.float32, {}, 16, HOST))
     assert len(text) < 1500 and text.count("\ndefine ") == 1
     assert len(target_machine(False).emit_object(llvm.parse_assembly(text))) < 4000
 
@@ -96,7 +97,7 @@ def test_no_library_calls() -> None:
     machine = target_machine(False)
     for name, count, dtype in cases:
         attrs = {"rounding": RoundingMode.RM if name in ("rem", "div") else RoundingMode.RN}
-        module = llvm.parse_assembly(str(build_module(name, [dtype] * count, dtype, attrs, 16, HOST)))
+        module = llvm.parse_assembly(text_of(build_module(name, [dtype] * count, dtype, attrs, 16, HOST)))
         passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
         passes.getModulePassManager().run(module, passes)
         assembly = machine.emit_assembly(module)

@@ -37,7 +37,7 @@ for kernel in (bad, other):
 @pytest.mark.parametrize("options", [[], ["-OO"]])
 def test_of_a_command(options: list[str]) -> None:
     command = [sys.executable, *options, "-c", COMMAND]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert "<python -c>:6:5: the module tilewright has no 'laod'" in done.stdout
     assert "    6 |     ct.laod(x, (0,), (4,))" in done.stdout
     assert "the source of other() cannot be read" in done.stdout  # nor is another text shown for it

@@ -14,7 +14,7 @@ from tilewright.backends.gpu.lowering.assembly import I32, I64, VOID
 from tilewright.backends.gpu.lowering.scalars import ScalarEmitter
 from tilewright.backends.gpu.target import TRIPLE, architecture, emit_ptx
 from tilewright.backends.launch_arguments import Buffer
-from tilewright.backends.native.text_builder import TextBuilder
+from tilewright.backends.native.text_builder import TextBuilder, text_of
 from tilewright.backends.reference.memory import Memory
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op
@@ -48,7 +48,7 @@ def _module(op: Op) -> ir.Module:
         operands.append(emitter.to_register(value.tile.element, builder.load(pointer, typ=type_)))
     result = op.result.tile.element
     pointer, _ = place(function.args[0], result)
-    builder.store(emitter.to_storage(result, emitter.emit(op, operands)), pointer)
+    builder.store(emitter.to_storage(result, emitter.of(op)(operands)), pointer)
     builder.ret_void()
     return module
 
@@ -57,7 +57,7 @@ def _module(op: Op) -> ir.Module:
 def _compiled(cls: type[Op], dtypes: tuple[DType, ...], attributes: tuple[tuple[str, Any], ...]) -> tuple[Op, str, Entry]:  # fmt: skip
     block = Block(tuple(TileType(t) for t in dtypes))
     op = Builder(block, Loc("element.py", 1)).emit_op(cls, *block.args, **dict(attributes))
-    ptx = emit_ptx(str(_module(op)), architecture("sm_80"))
+    ptx = emit_ptx(text_of(_module(op)), architecture("sm_80"))
     return op, ptx, parse(ptx)["run"]
 
 

@@ -11,11 +11,12 @@ from tilewright.analysis.gpu.target import parse_target
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import LazyTexts
 from tilewright.backends.gpu.hints import ignored_hints, with_resolved_hints
-from tilewright.backends.gpu.lowering.function import lower
+from tilewright.backends.gpu.lowering.function import add_kernel, module_of
 from tilewright.backends.gpu.resources import check_registers
 from tilewright.backends.gpu.schedule import schedule
 from tilewright.backends.gpu.tables import OTHER_PARAMETERS, tables_of
 from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx, with_features
+from tilewright.backends.native.text_builder import text_of
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import float8_e4m3fn, float8_e5m2
@@ -109,31 +110,33 @@ def compile_to_ptx(
     check_registers(distributed)
     times.append(time.perf_counter())
     tables, capacity = tables_of(distributed, how.capacity)
-    lowered = lower(distributed, chosen, tables, capacity)
+    module = module_of(distributed.name)
+    kernel = add_kernel(module, distributed, chosen, tables=tables, capacity=capacity)
+    text = text_of(module)
     times.append(time.perf_counter())
     by_value = capacity * sum(t.entry_bytes for t in tables if t.by_value)
     in_memory = any(t.descriptors and not t.by_value for t in tables)
-    mmas = [op for op in distributed.walk() if isinstance(op, GpuMma)]
+    mmas = distributed.ops_of(GpuMma)
     fp8 = any(op.x.tile.element in (float8_e4m3fn, float8_e5m2) for op in mmas)
     version = with_features(chosen, by_value + OTHER_PARAMETERS, maps_in_memory=in_memory, fp8_mma=fp8)
-    ptx = emit_ptx(lowered.text, version)
+    ptx = emit_ptx(text, version)
     times.append(time.perf_counter())
     steps = ("tile passes", "gpu passes", "lowering", "LLVM")
     seconds = {step: b - a for step, a, b in zip(steps, times, times[1:])}
     return Compiled(
-        name=lowered.name,
+        name=kernel.name,
         ptx=ptx,
-        threads=lowered.threads,
-        shared_bytes=lowered.shared_bytes,
+        threads=kernel.threads,
+        shared_bytes=kernel.shared_bytes,
         num_ctas=num_ctas,
         reports=reports,
         local_bytes=local,
-        maps=lowered.maps,
+        maps=kernel.maps,
         tables=tables,
         capacity=capacity,
         target=chosen,
         ignored_hints=ignored_hints(whole, distributed, processor, num_ctas),
-        llvm=lowered.text,
+        llvm=text,
         optimized=optimized,
         distributed=distributed,
         seconds=seconds,

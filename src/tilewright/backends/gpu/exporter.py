@@ -14,6 +14,7 @@ from tilewright.backends.gpu.hints import with_resolved_hints
 from tilewright.backends.gpu.lowering.function import Signature, add_kernel, module_of
 from tilewright.backends.gpu.resources import check_registers
 from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx
+from tilewright.backends.native.text_builder import text_of
 from tilewright.ir import report_buffer
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError
@@ -35,7 +36,7 @@ def write_cubin(kernels: Sequence[Export], path: Path, output_format: str, targe
     module = module_of("kernels")
     launches = {k.symbol: _add(module, k, chosen) for k in kernels}
     names = ", ".join(k.function.name for k in kernels)
-    path.write_bytes(assemble.assemble(emit_ptx(str(module), chosen), chosen.name, names).cubin)
+    path.write_bytes(assemble.assemble(emit_ptx(text_of(module), chosen), chosen.name, names).cubin)
     path.with_suffix(".json").write_text(json.dumps(launches, indent=2) + "\n")
 
 

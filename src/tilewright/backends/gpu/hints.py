@@ -25,16 +25,16 @@ def ignored_hints(optimized: Function, distributed: Function, target: GpuTarget,
     """The hints of ``optimized`` without effect on ``distributed``, a CTA of ``num_ctas`` that run a block. Those that
     ask for what holds anyway are not among them."""
     hints = optimized.hints
-    views = [op for op in optimized.walk() if isinstance(op, (LoadView, StoreView))]
-    pointers = [op for op in optimized.walk() if isinstance(op, (Load, Store))]
-    copies = any(isinstance(op, (TmaLoad, TmaStore)) for op in distributed.walk())
-    pairs = any(isinstance(op, TmaLoad) and op.both is not None for op in distributed.walk())
+    accesses = [op for op in optimized.walk() if isinstance(op, (LoadView, StoreView, Load, Store))]
+    wanted = any(isinstance(op, (LoadView, StoreView)) and resolved(op.allow_tma, target) is True for op in accesses)
+    copies = distributed.ops_of((TmaLoad, TmaStore))
+    pairs = any(isinstance(op, TmaLoad) and op.both is not None for op in copies)
     found = {
         "opt_level": hints.get("opt_level") is not None,
         "num_ctas": hints.get("num_ctas") not in (None, 1, 2 if pairs else num_ctas),
         "num_worker_warps": hints.get("num_worker_warps") not in (None, num_warps(distributed)),
         "occupancy": (hints.get("occupancy") or 1) > (distributed.hints.get("occupancy") or 1),
-        "latency": any(op.latency is not None for op in (*views, *pointers)),
-        "allow_tma": not copies and any(resolved(op.allow_tma, target) is True for op in views),
+        "latency": any(op.latency is not None for op in accesses),
+        "allow_tma": wanted and not copies,
     }
     return [name for name, ignored in found.items() if ignored]

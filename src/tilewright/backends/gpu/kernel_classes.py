@@ -40,7 +40,7 @@ def has_slower_mma(function: Function, backend: Backend) -> bool:
     convert, and small ones of 8 bits, but none of a kernel with lists, as only here launches pass these without a copy;
     on other GPUs those with operands that lie in memory so that threads load less than four bytes at once.
     See benchmarks/results/gpu_products.md."""
-    mmas = [op for op in function.walk() if isinstance(op, MmaOp)]
+    mmas = function.ops_of(MmaOp)
     if not mmas or not all(op.x.tile.element.is_floating for op in mmas):
         return False
     assert isinstance(backend, GpuBackend)

@@ -26,7 +26,7 @@ def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
     yield f"target: {target}"
     if num_ctas > 1:
         yield f"CTAs that run a block, whose MMA ops need more registers than one has: {num_ctas}"
-    roles = [op for op in function.walk() if isinstance(op, WarpSpecialize)]
+    roles = function.ops_of(WarpSpecialize)
     more = roles[0].producer_warps if roles else 0
     yield f"warps per block: {warps + more}" + (f" ({warps} compute, {more} load)" if more else "")
     if roles and roles[0].registers is not None:

@@ -26,9 +26,8 @@ def tables_of(function: Function, wanted: int) -> tuple[tuple[TableParameter, ..
     A table is passed by value, in the memory of parameters, where that is only read, and it is known where.
     """
     maps: dict[int, dict[Descriptor, dict[str, Any]]] = {}
-    for op in function.walk():
-        if isinstance(op, ListedMap):
-            maps.setdefault(op.base, {})[op.descriptor] = box_of(op)
+    for op in function.ops_of(ListedMap):
+        maps.setdefault(op.base, {})[op.descriptor] = box_of(op)
     described = ((t, maps.get(t.index, {})) for t in table_parameters(function))
     tables = [replace(t, descriptors=tuple(found), boxes=tuple(found.values())) for t, found in described]
     known = [replace(t, by_value=reads(function.body.args[t.index]) is not None) for t in tables]

@@ -10,7 +10,7 @@ from tilewright.backends.vector.value import CURRENT_ROUNDING, Val
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.types import PointerType
 
-_PREDICATES = {
+SYMBOLS = {
     CmpPredicate.EQ: "==",
     CmpPredicate.NE: "!=",
     CmpPredicate.LT: "<",
@@ -27,7 +27,7 @@ _MINIMUM, _MAXIMUM, _SIGN_OF_RESULT = 0, 1, 4  # what the instruction for ranges
 def compare(op: ElementOp, a: Val, b: Val) -> Val:
     """Numbers by value, pointers by address. With a NaN only NE is true."""
     signed = not isinstance(op.element, PointerType) and op.element.is_signed
-    return a.compare(b, _PREDICATES[op.attrs["predicate"]], signed)
+    return a.compare(b, SYMBOLS[op.attrs["predicate"]], signed)
 
 
 def extremum(op: ElementOp, a: Val, b: Val) -> Val:

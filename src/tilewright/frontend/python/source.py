@@ -163,10 +163,10 @@ def _definition(lines: list[str]) -> tuple[list[str], ast.Module]:
 
 
 def _parsed(lines: list[str]) -> ast.Module:
-    return parsed_tree(textwrap.dedent("".join(lines)))
+    return _tree(textwrap.dedent("".join(lines)))
 
 
-def parsed_tree(text: str) -> ast.Module:
+def _tree(text: str) -> ast.Module:
     with _TREES:
         return ast.parse(text)
 
@@ -223,7 +223,7 @@ def _instructions(code: types.CodeType) -> tuple[object, ...]:
 @functools.lru_cache(maxsize=16)
 def _lambdas(text: str) -> tuple[ast.Lambda, ...]:
     """Every lambda of a file."""
-    return tuple(n for n in ast.walk(parsed_tree(text)) if isinstance(n, ast.Lambda))
+    return tuple(n for n in ast.walk(_tree(text)) if isinstance(n, ast.Lambda))
 
 
 def _compiled(node: ast.Lambda) -> types.CodeType:

@@ -45,7 +45,7 @@ from tilewright.backends.cpu.loops.groups import block_work
 from tilewright.backends.cpu.loops.pipeline import loop_form
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.native.lines import SourceLines
-from tilewright.backends.native.text_builder import TextBuilder
+from tilewright.backends.native.text_builder import TextBuilder, text_of
 from tilewright.backends.vector.types import F64, I8, I32, I64
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float64
@@ -87,7 +87,7 @@ def lower(function: Function, processor: Processor, entry: str | None = None, *,
     spins, work = any(may_wait(op) for op in function.walk()), block_work(function)
     given = entry or SYMBOL, forgetting_panels(state.panels), polls.work(form.body)
     run = drivers(processor.triple, *given, only=bool(entry), spins=spins, fences=state.stores_past_caches)
-    return Lowered(str(module), run, state.scratch_bytes, spins, work, state.sites, state.polls, state.nests, form)
+    return Lowered(text_of(module), run, state.scratch_bytes, spins, work, state.sites, state.polls, state.nests, form)
 
 
 def emit_module(form: Function, processor: Processor, *, lines: bool = False) -> tuple[ir.Module, State]:

@@ -6,7 +6,7 @@ known, a thread computes one address, and its accesses have the constants as off
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.assembly import I64
 from tilewright.backends.gpu.lowering.integers import is_narrow
+from tilewright.backends.gpu.lowering.patterns import number_of
 from tilewright.backends.gpu.lowering.scalars import pointee_bytes
 from tilewright.ir.core import Op
 from tilewright.ir.ops.arith import Add, Cast, Mul
@@ -75,7 +76,7 @@ def may_be_sum(op: Op) -> bool:
     return isinstance(op, PtrOffset)
 
 
-def emit(cx: Context, op: Op, operands: list[ir.Value]) -> ir.Value | None:
+def emit(cx: Context, op: Op, operands: Sequence[ir.Value]) -> ir.Value | None:
     """One register of the result of ``op``, if it is such a sum."""
     offsets = cx.base_offsets
     if isinstance(op, PtrOffset):
@@ -109,9 +110,10 @@ def _product(cx: Context, x: ir.Value, y: ir.Value) -> ir.Value | None:
     if isinstance(x, ir.Constant):
         x, y = y, x
     parts = offsets.known(x)
-    if parts is None or not isinstance(y, ir.Constant):
+    number = number_of(y)
+    if parts is None or number is None:
         return None
-    factor = int(getattr(y, "value", None) or y.constant or 0)
+    factor = int(number)
     reach = max(parts.offset, parts.bound or 0) * factor
     if factor <= 0 or reach >= min(_FAR, 1 << parts.base.type.width - 1):
         return None

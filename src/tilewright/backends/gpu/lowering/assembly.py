@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.external import external
 from tilewright.backends.native.text_builder import TextBuilder
+from tilewright.ir.dtypes import DType
 
 I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 VOID = ir.VoidType()
 # By what types are called: integers of all widths have one hash.
 _CONSTRAINTS = {"i1": "b", "i16": "h", "half": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
+_TYPES = {"i8": "s8", "i32": "s32", "f8e4m3fn": "e4m3", "f8e5m2": "e5m2"}  # of operands of MMA instructions
 # What LLVM has as intrinsics, which it leaves alone: inline assembly takes its code generator twice as long.
 _INTRINSICS = {
     "max.f32 $0, $1, $2;": "llvm.nvvm.fmax.f",
@@ -28,6 +29,11 @@ _INTRINSICS = {
 def constraint(type_: ir.Type) -> str:
     """The kind of register that holds a value of ``type_``."""
     return _CONSTRAINTS[str(type_)]
+
+
+def type_name(dtype: DType) -> str:
+    """How instructions for tensor cores name ``dtype``."""
+    return _TYPES.get(dtype.short, dtype.short)
 
 
 def operand_names(first: int, count: int) -> str:
@@ -59,8 +65,7 @@ def assembly(
     operands.
     """
     if (intrinsic := _INTRINSICS.get(text)) is not None:
-        function = external(builder.module, intrinsic, results[0], [v.type for v in operands])
-        return [builder.compute(results[0], "call", operands, f"call {results[0]} {function.get_reference()}(", ")")]
+        return [builder.intrinsic(intrinsic, results[0], operands)]
     early = "&" if text.count(";") > 1 else ""  # a result is written while operands are still to be read
     constraints = [f"={early}{_CONSTRAINTS[str(t)]}" for t in results] + [_CONSTRAINTS[str(v.type)] for v in operands]
     if effects:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,8 @@ Registers = list[ir.Value]
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tile in shared memory: its type, the 32-bit address of its first byte, and what descriptors have of that."""
+    """A tile in shared memory: its type, the 32-bit address of its first byte, and the field of matrix descriptors that
+    encodes that."""
 
     type: SharedType
     address: ir.Value
@@ -38,14 +40,14 @@ class Buffer:
 @dataclass
 class Exits:
     """Where the innermost loop continues and ends, and the values that come there, with the blocks they come from;
-    which of them come as words, to go on and to leave."""
+    which of those that are carried, and of the results, are words."""
 
     header: ir.Block
     after: ir.Block
     next_values: list[tuple[Registers, ir.Block]]
     results: list[tuple[Registers, ir.Block]]
-    words: Sequence[bool]
-    left_as: Sequence[bool]
+    carried_words: Sequence[bool]
+    result_words: Sequence[bool]
 
 
 Rule = Callable[["Context", Any], object]
@@ -140,25 +142,20 @@ class Context:
         if len(operands) == 1 and (every := with_slow_path(self.scalars, op, operands[0])) is not None:
             self.values[op.result] = every
             return
-        stride = self.strides.get(op.result, 1)
+        stride, emit = self.strides.get(op.result, 1), self.element(op)
+        if self.scalars.is_instruction(op):  # LLVM would find out that operands are equal, as a broadcast has them
+            emit = functools.cache(emit)
         found: list[Any] = [None] * len(operands[0])
-        emit, once = self.element(op), self.scalars.is_instruction(op)
-        made: dict[tuple[int, ...], ir.Value] = {}  # of equal operands, as a broadcast has them, LLVM would find out
-        for r in range(0, len(found), stride):
-            each = [registers[r] for registers in operands]
-            key = tuple(map(id, each)) if once else ()
-            found[r] = made[key] if key in made else emit(each)
-            if once:
-                made[key] = found[r]
+        found[::stride] = map(emit, zip(*(registers[::stride] for registers in operands)))
         self.values[op.result] = found
 
-    def element(self, op: Op) -> Callable[[Registers], ir.Value]:
+    def element(self, op: Op) -> Callable[[Sequence[ir.Value]], ir.Value]:
         """What emits an element of the result of an elementwise ``op``, given those of its operands."""
         emit = self.scalars.of(op)
         if not addresses.may_be_sum(op):
             return emit
 
-        def sum_or(each: Registers) -> ir.Value:
+        def sum_or(each: Sequence[ir.Value]) -> ir.Value:
             address = addresses.emit(self, op, each)
             return emit(each) if address is None else address
 

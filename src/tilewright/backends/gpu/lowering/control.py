@@ -71,16 +71,16 @@ def _after(
 def _loop(cx: Context, op: For | Loop) -> None:
     b = cx.builder
     header, after = b.append_basic_block("loop"), b.append_basic_block("after")
-    words, left_as = [_are_words(v) for v in op.carried], [_are_words(v) for v in op.results]
+    carried_words, result_words = [_are_words(v) for v in op.carried], [_are_words(v) for v in op.results]
     if isinstance(op, For):  # its results are what it carries
-        words = left_as = [a or b for a, b in zip(words, left_as)]
-    inits = _flat(cx, op.inits, words)
+        carried_words = result_words = [a or b for a, b in zip(carried_words, result_words)]
+    inits = _flat(cx, op.inits, carried_words)
     before = b.block
     b.branch(header)
     b.position_at_end(header)
     phis = [b.phi(x.type) for x in inits]
     _join(phis, [(inits, before)])
-    exits = Exits(header, after, [], [], words, left_as)
+    exits = Exits(header, after, [], [], carried_words, result_words)
     index = None
     if isinstance(op, For):
         lower, upper, step = (cx.scalar(v) for v in op.bounds)
@@ -92,19 +92,18 @@ def _loop(cx: Context, op: For | Loop) -> None:
         b.cbranch(compare("<", index, upper), body, after)
         exits.results.append((list(phis), header))
         b.position_at_end(body)
-    _bind(cx, op.carried, phis, words)
+    _bind(cx, op.carried, phis, carried_words)
     cx.loops.append(exits)
     cx.run(op.body)
     cx.loops.pop()
     _join(phis, exits.next_values)
     if index is not None:
-        step.get_reference()  # which what is built below names at the end
         for _, block in exits.next_values:
             at_end = ir.IRBuilder(block)
             at_end.position_before(block.terminator)
             index.add_incoming(at_end.add(index, step), block)
     b.position_at_end(after)
-    _after(cx, op.results, exits.results, left_as)
+    _after(cx, op.results, exits.results, result_words)
 
 
 def _if(cx: Context, op: If) -> None:
@@ -125,7 +124,7 @@ def _if(cx: Context, op: If) -> None:
 
 def _jump(cx: Context, op: Continue | Break) -> None:
     exits, on = cx.loops[-1], isinstance(op, Continue)
-    values = _flat(cx, op.values, exits.words if on else exits.left_as)
+    values = _flat(cx, op.values, exits.carried_words if on else exits.result_words)
     (exits.next_values if on else exits.results).append((values, cx.builder.block))
     cx.builder.branch(exits.header if on else exits.after)
 

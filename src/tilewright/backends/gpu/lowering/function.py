@@ -48,13 +48,6 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Lowered(Kernel):
-    """LLVM IR in text form of one kernel."""
-
-    text: str
-
-
-@dataclass(frozen=True)
 class Signature:
     """How programs without Python call a kernel: by ``symbol``, with ``parameters``.
 
@@ -74,20 +67,6 @@ def module_of(name: str) -> ir.Module:
     return module
 
 
-def lower(
-    function: Function, target: Architecture, tables: Sequence[TableParameter] = (), capacity: int = 0
-) -> Lowered:
-    """LLVM IR of ``function``, which is in the gpu stage.
-
-    TileUnsupportedFeatureError, at the op, for what has no code. Parameters are those of the function, each in the
-    storage form of its dtype; pointers are 64-bit addresses, but ``tables`` by value have room for ``capacity`` arrays.
-    Then come its tensor maps.
-    """
-    module = module_of(function.name)
-    made = add_kernel(module, function, target, tables=tables, capacity=capacity)
-    return Lowered(made.name, made.threads, made.shared_bytes, made.maps, str(module))
-
-
 def add_kernel(
     module: ir.Module,
     function: Function,
@@ -97,9 +76,13 @@ def add_kernel(
     tables: Sequence[TableParameter] = (),
     capacity: int = 0,
 ) -> Kernel:
-    """Add ``function`` to ``module``: with its own parameters, see ``lower``, or to be ``called`` as that says."""
-    maps = tuple(op for op in function.walk() if isinstance(op, ParameterMap))
-    roles = next((op for op in function.walk() if isinstance(op, WarpSpecialize)), None)
+    """Add ``function``, in the gpu stage, to ``module``: to be ``called`` as that says, or with its own parameters.
+
+    Each of these is in the storage form of its dtype; pointers are 64-bit addresses, but ``tables`` by value have room
+    for ``capacity`` arrays. Then come its tensor maps. TileUnsupportedFeatureError, at the op, for what has no code.
+    """
+    maps = tuple(function.ops_of(ParameterMap))
+    roles = next(iter(function.ops_of(WarpSpecialize)), None)
     tile_threads = num_warps(function) * LANES
     threads = tile_threads + (roles.producer_warps * LANES if roles is not None else 0)
     if called is None:
@@ -134,13 +117,12 @@ def add_kernel(
             cx.parameter_loads.update(reads(value) or ())
             continue
         cx.values[value] = [cx.scalars.to_register(value.tile.dtype, given)]
-    allocations = [op for op in function.walk() if isinstance(op, SharedAlloc)]
+    allocations = function.ops_of(SharedAlloc)
     if allocations:
         cx.shared_base = _shared_base(builder, max(op.alignment for op in allocations))
     if maps and roles is None:
         cx.elected = tma.elected(cx)
     cx.run(function.body)
-    builder.leave_out_unread()
     return Kernel(called.symbol, threads, memory.shared_bytes(allocations), maps)
 
 
@@ -156,7 +138,7 @@ def _register_limits(
     if isinstance(occupancy, int):
         return {"minctasm": occupancy}
     # Where registers do not suffice, ptxas (12.8, 13.5) otherwise goes back to 32 of them, for all that it is told.
-    return {"minctasm": 1} if any(isinstance(op, MmaOp) for op in function.walk()) else {}
+    return {"minctasm": 1} if function.ops_of(MmaOp) else {}
 
 
 def _mark_by_value(argument: ir.Argument, size: int, alignment: int) -> None:

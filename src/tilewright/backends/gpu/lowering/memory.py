@@ -20,7 +20,8 @@ from tilewright.backends.gpu.lowering.context import (
     owned_registers,
     unsupported,
 )
-from tilewright.backends.gpu.lowering.words import Words, bytes_of, number_of, packed, unpacked, words_of
+from tilewright.backends.gpu.lowering.patterns import number_of
+from tilewright.backends.gpu.lowering.words import Words, bytes_of, packed, unpacked, words_of
 from tilewright.backends.vector.types import resized
 from tilewright.ir.core import Op
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
@@ -282,8 +283,8 @@ def _groups(offsets: LinearLayout, vector: int) -> list[list[int]]:
         found.setdefault(within // vector, []).append((within % vector, r))
     groups = []
     for members in found.values():
-        by_place = dict(sorted(members, reverse=True))  # of registers that hold the same element the first one
-        groups.append([by_place[i] for i in range(vector)])
+        by_offset = dict(sorted(members, reverse=True))  # of registers that hold the same element the first one
+        groups.append([by_offset[i] for i in range(vector)])
     return groups
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, assembly, operand_names
+from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, assembly, operand_names, type_name
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
 from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op, Value
@@ -15,7 +15,6 @@ from tilewright.ir.dtypes import DType, tfloat32
 from tilewright.ir.layouts import REGISTER, log2
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, Instruction
 
-_TYPES = {"i8": "s8", "u8": "u8", "i32": "s32", "f8e4m3fn": "e4m3", "f8e5m2": "e5m2"}
 _FP8 = ("f8e4m3fn", "f8e5m2")
 _TALL_FROM, _MOST_STEPS = 90, 4  # 16 rows and up to 16 of K at once in float64: PTX ISA, "mma"
 
@@ -100,7 +99,7 @@ def _instruction(cx: Context, op: GpuMma, shape: Instruction, x: Registers, y: R
     if any(t.short in _FP8 for t in types) and cx.target.capability < 89:
         raise unsupported(op, f"MMA ops of {types[0]} need sm_89, and this is for {cx.target.name}")
     half = types[2].short == "f16"  # these are summed in float32, and rounded at the end
-    names = ["f32" if half and i == 2 else _TYPES.get(t.short, t.short) for i, t in enumerate(types)]
+    names = ["f32" if half and i == 2 else type_name(t) for i, t in enumerate(types)]
     results = [v.type for v in acc]
     fragments, at = [], 0
     for count in map(len, (acc, x, y, acc)):

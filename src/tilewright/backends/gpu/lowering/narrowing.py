@@ -17,13 +17,13 @@ from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.floats import Exp, Exp2
 
 _EACH = 4  # elements of a word
-_PLACES = range(1, 1 + _EACH)
+_OPERANDS = range(1, 1 + _EACH)
 # The instruction saturates, and beyond 464, which rounds to the largest number, there is NaN. The mark is the largest
 # float32 for 464, and infinite for the next number; a zero times it, which is added, is NaN then.
 _MARKED = "fma.rn.f32 mark, ${0}, 0f7A800000, 0f7F0BFFFF; fma.rn.f32 x{0}, mark, 0f80000000, ${0};"
 _TO_E4M3 = (
     "{ .reg .b16 low, high; .reg .b32 mark, x1, x2, x3, x4; "
-    + " ".join(_MARKED.format(i) for i in _PLACES)
+    + " ".join(_MARKED.format(i) for i in _OPERANDS)
     + " cvt.rn.satfinite.e4m3x2.f32 low, x2, x1; cvt.rn.satfinite.e4m3x2.f32 high, x4, x3; mov.b32 $0, {low, high}; }"
 )
 # Here what saturates is infinite, whose code follows that of the largest number: from 61440 on.
@@ -31,7 +31,7 @@ _NEXT = "setp.ge.f32 beyond, ${0}, 0f47700000; selp.b32 next, {1:#x}, 0, beyond;
 _TO_E5M2 = (
     "{ .reg .b16 low, high; .reg .b32 next; .reg .pred beyond; cvt.rn.satfinite.e5m2x2.f32 low, $2, $1; "
     "cvt.rn.satfinite.e5m2x2.f32 high, $4, $3; mov.b32 $0, {low, high}; "
-    + " ".join(_NEXT.format(i, 1 << 8 * (i - 1)) for i in _PLACES)
+    + " ".join(_NEXT.format(i, 1 << 8 * (i - 1)) for i in _OPERANDS)
     + " }"
 )
 _TEXTS = {float8_e4m3fn: _TO_E4M3, float8_e5m2: _TO_E5M2}
@@ -47,9 +47,9 @@ def _cast(cx: Context, op: Cast) -> None:
         return
     assert all(x.type == F32 for x in values)
     found = list(values)
-    for operand_names in _quads(len(values)):
-        word = assembly(cx.builder, _TEXTS[op.dtype], [I32], [values[i] for i in operand_names])[0]
-        for i, x in zip(operand_names, unpacked_words(cx, [word], op.dtype)):
+    for quad in _quads(len(values)):
+        word = assembly(cx.builder, _TEXTS[op.dtype], [I32], [values[i] for i in quad])[0]
+        for i, x in zip(quad, unpacked_words(cx, [word], op.dtype)):
             found[i] = x
     cx.values[op.result] = found
 

@@ -20,6 +20,13 @@ def inputs(x: ir.Instruction) -> list[ir.Value]:
     return list(x.operands)
 
 
+def number_of(x: ir.Value) -> bool | int | float | None:
+    """The number that ``x`` is; None where it is not known."""
+    if not isinstance(x, ir.Constant):
+        return None
+    return x.value if isinstance(x, Splat) else x.constant
+
+
 def flipped(x: ir.Value) -> ir.Value | None:
     """The integer whose complement ``x`` is."""
     if opcode(x) != "xor" or x.type.width == 1:
@@ -33,9 +40,8 @@ def widened_factors(operands: Sequence[ir.Value]) -> tuple[str, Sequence[ir.Valu
     for extension, kind, least in (("zext", "u", 0), ("sext", "s", -(1 << 31))):
         found: list[ir.Value] = []
         for x in operands:
-            if isinstance(x, ir.Constant):
-                number = int(x.value if isinstance(x, Splat) else x.constant)
-                found += [ir.Constant(I32, number)] if 0 <= number - least < 1 << 32 else []
+            if (number := number_of(x)) is not None:
+                found += [ir.Constant(I32, int(number))] if 0 <= number - least < 1 << 32 else []
             elif opcode(x) == extension and inputs(x)[0].type == I32:
                 found.append(inputs(x)[0])
         if len(found) == len(operands):
@@ -45,11 +51,10 @@ def widened_factors(operands: Sequence[ir.Value]) -> tuple[str, Sequence[ir.Valu
 
 def is_integer(x: ir.Value, number: int) -> bool:
     """Whether ``x`` is the constant ``number``, of a type that has more than one bit."""
-    if not isinstance(x, ir.Constant) or not isinstance(x.type, ir.IntType) or x.type.width == 1:
-        return False
-    return (int(x.value if isinstance(x, Splat) else x.constant) - number) % (1 << x.type.width) == 0
+    found = number_of(x) if isinstance(x.type, ir.IntType) and x.type.width > 1 else None
+    return found is not None and (int(found) - number) % (1 << x.type.width) == 0
 
 
 def is_zero(x: ir.Value) -> bool:
     """Whether ``x`` is the constant 0."""
-    return isinstance(x, ir.Constant) and (x.value if isinstance(x, Splat) else x.constant) == 0
+    return number_of(x) == 0

@@ -1,7 +1,7 @@
 """Elementwise ops on scalars: what a thread does with one element. ``RULES`` maps each op class to what emits it,
 ``PREPARED`` the frequent ones to what gives that, of which most is known before the elements are.
 
-Registers hold elements as ``backends.vector`` says, floats of 16 and fewer bits as float32 values, but integers of 8
+Operands hold elements as ``backends.vector`` says, floats of 16 and fewer bits as float32 values, but integers of 8
 and 16 bits as ``integers`` says. The formulas are those of that package, but where PTX has an instruction: for rounding
 modes, flushing of subnormal numbers, minimum and maximum, and approximate functions where the op or its stated accuracy
 allows them. LLVM contracts nothing: what it writes says ``.rn``, which ptxas leaves alone.
@@ -17,12 +17,12 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
-from tilewright.backends.external import external
 from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow, widened, wrapped
 from tilewright.backends.gpu.lowering.patterns import flipped, inputs, is_integer, is_zero, opcode, widened_factors
 from tilewright.backends.vector import HostFeatures, VectorEmitter, register_type
 from tilewright.backends.vector.convert import BFLOAT
+from tilewright.backends.vector.logic import SYMBOLS
 from tilewright.backends.vector.request import ElementOp
 from tilewright.backends.vector.types import Number, resized
 from tilewright.ir.core import Op
@@ -33,7 +33,7 @@ from tilewright.ir.ops import arith, floats
 from tilewright.ir.ops.shape import IntToPtr, PtrDiff, PtrOffset, PtrToInt
 from tilewright.ir.types import ElementType, PointerType
 
-Registers = Sequence[ir.Value]
+Operands = Sequence[ir.Value]
 FP8_CONVERSIONS = 89  # the compute capability from which on there are instructions for 8-bit floats
 FEATURES = HostFeatures(fma=True, half=True, bfloat_rounding=True, total_division=True)
 # Instructions of LLVM for float32.
@@ -52,15 +52,9 @@ class ScalarEmitter:
         self.vector = VectorEmitter(builder, None, FEATURES)
         self._latest: tuple[Any, Any] = None, None  # an op, as ``vector`` takes it
 
-    def emit(self, op: Op, operands: Registers) -> ir.Value:
-        """The element of the result of ``op``, given those of its operands.
-
-        TileUnsupportedFeatureError, at the op, for one that is not elementwise.
-        """
-        return self.of(op)(operands)
-
-    def of(self, op: Op) -> Callable[[Registers], ir.Value]:
-        """``emit`` of ``op``, for all of its elements: what does not differ among them is found once."""
+    def of(self, op: Op) -> Callable[[Operands], ir.Value]:
+        """What gives an element of the result of ``op`` for those of its operands; what does not differ among elements
+        is found once. TileUnsupportedFeatureError, at the op, for one that is not elementwise."""
         if self.is_instruction(op):
             instruction = getattr(self.builder, _PLAIN[type(op)])
             return lambda operands: instruction(*operands)
@@ -88,7 +82,7 @@ class ScalarEmitter:
             return self.builder.trunc(register, ir.IntType(dtype.bitwidth))
         return self.vector.to_storage(dtype, register)
 
-    def shared(self, op: Op, operands: Registers) -> ir.Value:
+    def shared(self, op: Op, operands: Operands) -> ir.Value:
         """By the formula that all processors have in common."""
         if self._latest[0] is not op:
             element, result = widened(arith.operand_tile(op).dtype), widened(op.result.tile.dtype)
@@ -100,28 +94,32 @@ class ScalarEmitter:
         found, large = self.vector.circular_fast_path(op.name, x)
         return _rounded(self, found, arith.operand_dtype(op)), large
 
-    def asm(self, text: str, operands: Registers, result: ir.Type) -> ir.Value:
+    def asm(self, text: str, operands: Operands, result: ir.Type) -> ir.Value:
         """The result of one instruction without effects."""
         return assembly(self.builder, text, [result], operands)[0]
 
-    def instruction(self, name: str, operands: Registers) -> ir.Value:
+    def instruction(self, name: str, operands: Operands) -> ir.Value:
         """The instruction ``name`` on float32 or float64 operands, with a result of their type."""
-        operand_names = ", ".join(f"${i}" for i in range(len(operands) + 1))
-        kind = "f64" if operands[0].type == F64 else "f32"
-        return self.asm(f"{name}.{kind} {operand_names};", operands, operands[0].type)
+        kind = operands[0].type
+        return self.asm(_text(name, "f64" if kind == F64 else "f32", len(operands)), operands, kind)
 
 
-Emit = Callable[[Registers], ir.Value]
-Rule = Callable[[ScalarEmitter, Any, Registers], ir.Value]
+@functools.cache
+def _text(name: str, kind: str, operands: int) -> str:
+    return f"{name}.{kind} {', '.join(f'${i}' for i in range(operands + 1))};"
 
 
-def _unsupported(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
+Emit = Callable[[Operands], ir.Value]
+Rule = Callable[[ScalarEmitter, Any, Operands], ir.Value]
+
+
+def _unsupported(e: ScalarEmitter, op: Op, operands: Operands) -> ir.Value:
     raise TileUnsupportedFeatureError(
         f"the gpu backend has no code for {op.name}; use the triton backend (TILEWRIGHT_BACKEND=triton)", op.loc
     )
 
 
-def _shared(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
+def _shared(e: ScalarEmitter, op: Op, operands: Operands) -> ir.Value:
     return e.shared(op, operands)
 
 
@@ -129,7 +127,7 @@ def _shared(e: ScalarEmitter, op: Op, operands: Registers) -> ir.Value:
 
 
 def _arithmetic(
-    e: ScalarEmitter, op: arith.Add | arith.Sub | arith.Mul | arith.Div | arith.Sqrt | arith.Fma, operands: Registers
+    e: ScalarEmitter, op: arith.Add | arith.Sub | arith.Mul | arith.Div | arith.Sqrt | arith.Fma, operands: Operands
 ) -> ir.Value:
     dtype = arith.operand_dtype(op)
     if not dtype.is_float or arith.is_plain(op):
@@ -144,20 +142,20 @@ def _arithmetic(
 def _fma(e: ScalarEmitter, op: arith.Fma) -> Emit:
     dtype = arith.operand_dtype(op)
     if dtype is float32 and arith.is_plain(op):
-        return functools.partial(e.builder.call, external(e.builder.module, "llvm.fma.f32", F32, [F32] * 3))
+        return functools.partial(e.builder.intrinsic, "llvm.fma.f32", F32)
     if dtype.bitwidth != 16 or not arith.is_plain(op):
         return functools.partial(_arithmetic, e, op)
     return functools.partial(_narrow_fma, e, dtype)
 
 
-def _narrow_fma(e: ScalarEmitter, dtype: DType, operands: Registers) -> ir.Value:
+def _narrow_fma(e: ScalarEmitter, dtype: DType, operands: Operands) -> ir.Value:
     narrow = F16 if dtype.short == "f16" else BFLOAT
     bits = [e.builder.bitcast(e.builder.fptrunc(x, narrow), I16) for x in operands]
     found = e.asm(f"fma.rn.{dtype.short} $0, $1, $2, $3;", bits, I16)
     return e.builder.fpext(e.builder.bitcast(found, narrow), F32)
 
 
-def _mulhi(e: ScalarEmitter, op: arith.MulHi, operands: Registers) -> ir.Value:
+def _mulhi(e: ScalarEmitter, op: arith.MulHi, operands: Operands) -> ir.Value:
     dtype, b = arith.operand_dtype(op), e.builder
     if is_narrow(dtype):
         mask = ir.Constant(I32, (1 << dtype.bitwidth) - 1)
@@ -166,7 +164,7 @@ def _mulhi(e: ScalarEmitter, op: arith.MulHi, operands: Registers) -> ir.Value:
     return e.asm(f"mul.hi.u{dtype.bitwidth} $0, $1, $2;", operands, operands[0].type)
 
 
-def _add(e: ScalarEmitter, op: arith.Add, operands: Registers) -> ir.Value:
+def _add(e: ScalarEmitter, op: arith.Add, operands: Operands) -> ir.Value:
     """A sum; ~x + 1 is -x, before LLVM finds out."""
     for x, y in (operands, operands[::-1]):
         if is_integer(y, 1) and (before := flipped(x)) is not None:
@@ -174,7 +172,7 @@ def _add(e: ScalarEmitter, op: arith.Add, operands: Registers) -> ir.Value:
     return _arithmetic(e, op, operands)
 
 
-def _sub(e: ScalarEmitter, op: arith.Sub, operands: Registers) -> ir.Value:
+def _sub(e: ScalarEmitter, op: arith.Sub, operands: Operands) -> ir.Value:
     """A difference, of which LLVM must not make an absolute value: of (x ^ s) - s where s is all of the sign of x."""
     x, y = operands
     if is_integer(x, 0):
@@ -184,7 +182,7 @@ def _sub(e: ScalarEmitter, op: arith.Sub, operands: Registers) -> ir.Value:
     return _arithmetic(e, op, operands)
 
 
-def _not(e: ScalarEmitter, op: arith.Not, operands: Registers) -> ir.Value:
+def _not(e: ScalarEmitter, op: arith.Not, operands: Operands) -> ir.Value:
     """The complement; ~(x - 1) is -x, before LLVM finds out."""
     (x,) = operands
     if (kind := opcode(x)) in ("add", "sub"):
@@ -194,7 +192,7 @@ def _not(e: ScalarEmitter, op: arith.Not, operands: Registers) -> ir.Value:
     return e.shared(op, operands)
 
 
-def _mul(e: ScalarEmitter, op: arith.Mul, operands: Registers) -> ir.Value:
+def _mul(e: ScalarEmitter, op: arith.Mul, operands: Operands) -> ir.Value:
     """A product, of which LLVM must not make an absolute value: of x and the 1 or -1 that has its sign."""
     for x, y in (operands, operands[::-1]):
         if is_integer(x, -1):
@@ -207,13 +205,13 @@ def _mul(e: ScalarEmitter, op: arith.Mul, operands: Registers) -> ir.Value:
     return _arithmetic(e, op, operands)
 
 
-def _in_hardware(e: ScalarEmitter, name: str, operands: Registers) -> ir.Value:
+def _in_hardware(e: ScalarEmitter, name: str, operands: Operands) -> ir.Value:
     """An instruction on integers that LLVM does not look into."""
     type_ = operands[0].type
     return e.asm(f"{name}.s{type_.width} $0, $1, $2;", operands, type_)
 
 
-def _neg(e: ScalarEmitter, op: arith.Neg, operands: Registers) -> ir.Value:
+def _neg(e: ScalarEmitter, op: arith.Neg, operands: Operands) -> ir.Value:
     (x,) = operands
     return e.builder.fneg(x) if arith.operand_dtype(op).is_float else _negated(e, x)
 
@@ -223,7 +221,7 @@ def _negated(e: ScalarEmitter, x: ir.Value) -> ir.Value:
     return e.asm(f"neg.s{x.type.width} $0, $1;", [x], x.type)
 
 
-def _abs(e: ScalarEmitter, op: arith.Abs, operands: Registers) -> ir.Value:
+def _abs(e: ScalarEmitter, op: arith.Abs, operands: Operands) -> ir.Value:
     """By a comparison: ptxas takes what it knows as an absolute value for a number that is not negative."""
     (x,) = operands
     dtype = arith.operand_dtype(op)
@@ -249,13 +247,13 @@ def _extremum(e: ScalarEmitter, op: arith.Max | arith.Min) -> Emit:
     return functools.partial(e.instruction, name)
 
 
-def _integer_extremum(e: ScalarEmitter, op: arith.Max | arith.Min, operands: Registers) -> ir.Value:
+def _integer_extremum(e: ScalarEmitter, op: arith.Max | arith.Min, operands: Operands) -> ir.Value:
     x = operands[0]
     kind = "s" if arith.operand_dtype(op).is_signed else "u"
     return e.asm(f"{op.name}.{kind}{x.type.width} $0, $1, $2;", operands, x.type)
 
 
-def _extremum_of_doubles(e: ScalarEmitter, op: arith.Max | arith.Min, operands: Registers) -> ir.Value:
+def _extremum_of_doubles(e: ScalarEmitter, op: arith.Max | arith.Min, operands: Operands) -> ir.Value:
     """There is no form that propagates NaN."""
     x, y = operands
     if isinstance(op, arith.Max) and is_maximum_of_numbers(op):  # of which ptxas makes a saturation after a minimum
@@ -271,14 +269,26 @@ def _extremum_of_doubles(e: ScalarEmitter, op: arith.Max | arith.Min, operands: 
     return e.builder.select(either, ir.Constant(F64, math.nan), found)
 
 
-def _select(e: ScalarEmitter, op: arith.Select, operands: Registers) -> ir.Value:
+def _compare(e: ScalarEmitter, op: arith.Cmp) -> Emit:
+    dtype = arith.operand_tile(op).dtype
+    if isinstance(dtype, PointerType) or not dtype.is_integer:
+        return functools.partial(e.shared, op)
+    compare, symbol = e.builder.icmp_signed if dtype.is_signed else e.builder.icmp_unsigned, SYMBOLS[op.predicate]
+    return lambda operands: compare(symbol, *operands)
+
+
+def _select(e: ScalarEmitter, op: arith.Select) -> Emit:
     """A selection that is a maximum of numbers with 0 is that one: see ``analysis.gpu.clamps``."""
     tile = op.x.tile
     if not tile.is_pointer and tile.element.is_float and tile.element.short != "f64":
         both = selected_maximum(op)
         if both is not None:
-            chosen = [operands[1] if v is op.x else operands[2] for v in both]
-            return e.instruction("max.NaN", chosen)
+            first, second = (1 if v is op.x else 2 for v in both)
+            return lambda operands: e.instruction("max.NaN", (operands[first], operands[second]))
+    return functools.partial(_selection, e)
+
+
+def _selection(e: ScalarEmitter, operands: Operands) -> ir.Value:
     condition, x, y = operands
     if isinstance(x.type, (ir.FloatType, ir.DoubleType)) and (is_zero(x) or is_zero(y)):
         # LLVM makes a maximum of some, which may give a zero of the other sign.
@@ -320,7 +330,7 @@ def _cast(e: ScalarEmitter, op: arith.Cast) -> Emit:
     return functools.partial(e.shared, op)
 
 
-def _narrow_cast(e: ScalarEmitter, op: arith.Cast, source: DType, target: DType, operands: Registers) -> ir.Value:
+def _narrow_cast(e: ScalarEmitter, op: arith.Cast, source: DType, target: DType, operands: Operands) -> ir.Value:
     """From integers of 8 and 16 bits, all of which float32 holds, or to them, saturating from floats."""
     if target.is_floating and target.short not in ("f32", "f64"):
         number = e.vector.emit("cast", widened(source), operands, op.attributes, float32)
@@ -354,7 +364,7 @@ shl.b32 power, shifted, 23;
 mul.rn.f32 $0, f, power; }""".replace("\n", " ")
 
 
-def _exp(e: ScalarEmitter, op: floats.Exp, operands: Registers) -> ir.Value:
+def _exp(e: ScalarEmitter, op: floats.Exp, operands: Operands) -> ir.Value:
     (x,) = operands
     dtype = arith.operand_dtype(op)
     if dtype.short == "f64":
@@ -396,7 +406,7 @@ def _rounded(e: ScalarEmitter, x: ir.Value, dtype: DType) -> ir.Value:
     return e.builder.fpext(e.builder.fptrunc(x, narrow), F32)
 
 
-def _round_to_integer(e: ScalarEmitter, op: floats.Floor | floats.Ceil, operands: Registers) -> ir.Value:
+def _round_to_integer(e: ScalarEmitter, op: floats.Floor | floats.Ceil, operands: Operands) -> ir.Value:
     (x,) = operands
     kind = "f64" if x.type == F64 else "f32"
     return e.asm(f"cvt.{'rmi' if isinstance(op, floats.Floor) else 'rpi'}.{kind}.{kind} $0, $1;", operands, x.type)
@@ -411,20 +421,20 @@ def pointee_bytes(dtype: ElementType) -> int:
     return 1 if dtype.pointee is None else dtype.pointee.bytes
 
 
-def _offset(e: ScalarEmitter, op: PtrOffset, operands: Registers) -> ir.Value:
+def _offset(e: ScalarEmitter, op: PtrOffset, operands: Operands) -> ir.Value:
     pointer, offset = operands
     distance = resized(e.builder, offset, I64, signed=op.offset.tile.element.is_signed)
     return e.builder.add(pointer, e.builder.mul(distance, ir.Constant(I64, pointee_bytes(op.ptr.tile.dtype))))
 
 
-def _difference(e: ScalarEmitter, op: PtrDiff, operands: Registers) -> ir.Value:
+def _difference(e: ScalarEmitter, op: PtrDiff, operands: Operands) -> ir.Value:
     distance = e.builder.sub(*operands)
     found = e.builder.sdiv(distance, ir.Constant(I64, pointee_bytes(op.lhs.tile.dtype)))
     found = resized(e.builder, found, I32 if op.dtype.bitwidth < 64 else I64)
     return extended(e.builder, found, op.dtype) if is_narrow(op.dtype) else found
 
 
-def _bitcast(e: ScalarEmitter, op: arith.Bitcast, operands: Registers) -> ir.Value:
+def _bitcast(e: ScalarEmitter, op: arith.Bitcast, operands: Operands) -> ir.Value:
     source, target = op.x.tile.dtype, op.dtype
     if isinstance(source, PointerType) or isinstance(target, PointerType):
         bits = operands[0] if isinstance(source, PointerType) else e.to_storage(source, operands[0])
@@ -442,6 +452,8 @@ PREPARED: dict[type[Op], Callable[[ScalarEmitter, Any], Emit]] = {
     arith.Cast: _cast,
     arith.Fma: _fma,
     **dict.fromkeys((arith.Max, arith.Min), _extremum),
+    arith.Cmp: _compare,
+    arith.Select: _select,
     floats.Exp2: functools.partial(_approximated, "ex2"),
     floats.Rsqrt: functools.partial(_approximated, "rsqrt"),
     floats.Tanh: functools.partial(_approximated, "tanh", exact=_TANH),
@@ -456,10 +468,9 @@ RULES: dict[type[Op], Rule] = {
     arith.MulHi: _mulhi,
     arith.Neg: _neg,
     arith.Abs: _abs,
-    arith.Select: _select,
     floats.Exp: _exp,
     **dict.fromkeys((floats.Floor, floats.Ceil), _round_to_integer),
-    **dict.fromkeys((arith.Rem, arith.And, arith.Or, arith.Xor, arith.Shl, arith.Shr, arith.Cmp), _shared),
+    **dict.fromkeys((arith.Rem, arith.And, arith.Or, arith.Xor, arith.Shl, arith.Shr), _shared),
     **dict.fromkeys((floats.IsNan, floats.IsInf), _shared),
     **dict.fromkeys((floats.Log, floats.Log2, floats.Sin, floats.Cos, floats.Tan, floats.Sinh, floats.Cosh), _shared),
     **dict.fromkeys((floats.Pow, floats.Atan2), _shared),

@@ -75,12 +75,10 @@ def _broadcast(cx: Context, op: tiles.BroadcastDistributed) -> None:
 
 
 def _drop_bits(cx: Context, op: tiles.DropBits) -> None:
-    before, after = op.x.layout, op.result.layout
+    before = op.x.layout
     kept = [i for i in range(len(before.bases(REGISTER))) if not before.free_mask(REGISTER) >> i & 1]
     registers = cx.of(op.x)
-    cx.values[op.result] = [
-        registers[sum((r >> i & 1) << bit for i, bit in enumerate(kept))] for r in range(after.num_registers)
-    ]
+    cx.values[op.result] = [registers[r] for r in sums(1 << bit for bit in kept)]
 
 
 # -- exchange
@@ -146,6 +144,10 @@ def combiner(cx: Context, body: Block) -> Callable[[Registers, Registers], Regis
     """What emits the combiner of two elements of each of its tiles."""
     *ops, end = body.ops
     emits = [cx.element(op) if op.spec.elementwise and type(op) not in cx.rules else None for op in ops]
+    if len(ops) == 1 and emits[0] is not None and (*ops[0].operands, *end.operands) == (*body.args, ops[0].result):
+        emit = emits[0]
+        cx.locate(ops[0])
+        return lambda left, right: [emit((*left, *right))]
 
     def combine(left: Registers, right: Registers) -> Registers:
         for arg, register in zip(body.args, (*left, *right)):
@@ -172,10 +174,8 @@ def _thread_reduce(cx: Context, op: tiles.ThreadReduce) -> None:
         rows.append(found[0])
     # Groups that repeat others, in registers that hold the same elements, are left out.
     outer = [i for i, image in enumerate(layout.images(REGISTER)) if not image[op.axis]]
-    kept = [n for n, bit in enumerate(outer) if not layout.free_mask(REGISTER) >> bit & 1]
+    chosen = sums(1 << n for n, bit in enumerate(outer) if not layout.free_mask(REGISTER) >> bit & 1)
     for k, v in enumerate(op.results):
-        count = v.layout.num_registers
-        chosen = [sum((r >> i & 1) << n for i, n in enumerate(kept)) for r in range(count)]
         cx.values[v] = [rows[c][k] for c in chosen]
 
 

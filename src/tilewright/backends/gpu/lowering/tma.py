@@ -55,8 +55,9 @@ def _listed_map(cx: Context, op: tma.ListedMap) -> None:
 
 def _mbarrier_init(cx: Context, op: MbarrierInit) -> None:
     """Without a branch, so that those of several rings are made one after the other."""
-    barriers, places = cx.buffers[op.barriers], range(cx.buffers[op.barriers].type.copies)
-    inits = (f"@$1 mbarrier.init.shared::cta.b64 [$0+{_BARRIER_BYTES * i}], {op.count};" for i in places)
+    barriers = cx.buffers[op.barriers]
+    offsets = range(0, _BARRIER_BYTES * barriers.type.copies, _BARRIER_BYTES)
+    inits = (f"@$1 mbarrier.init.shared::cta.b64 [$0+{offset}], {op.count};" for offset in offsets)
     text = " ".join([*inits, "@$1 fence.mbarrier_init.release.cluster;"])
     cx.asm(text, [], [barriers.address, _is_first(cx)])
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.analysis.gpu.joined_mma import distance, pending_statements
-from tilewright.backends.gpu.lowering.assembly import I32, I64, constraint, operand_names, results_type
+from tilewright.backends.gpu.lowering.assembly import I32, I64, constraint, operand_names, results_type, type_name
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule
 from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op
@@ -25,7 +25,6 @@ from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS, STEP_BYTES, Wgmma, Wg
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.types import SharedType, TileType
 
-_TYPES = {"i8": "s8", "u8": "u8", "i32": "s32", "f8e4m3fn": "e4m3", "f8e5m2": "e5m2"}
 _MODES = {128: 1, 64: 2, 32: 3}  # swizzles in bits 62 and 63 of a descriptor: PTX ISA, "Matrix descriptor"
 
 
@@ -66,7 +65,11 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     k = y.type.shape[0]
     m, n = op.acc.tile.shape[0], op.acc.tile.shape[1] * len(mmas)
     groups = cx.tile_threads // (32 * GROUP_WARPS)
-    left = _Registers.of(cx, op) if isinstance(op.x.type, TileType) else _Shared.of(cx, cx.buffers[op.x], groups)
+    left = (
+        _RegisterOperand.of(cx, op)
+        if isinstance(op.x.type, TileType)
+        else _SharedOperand.of(cx, cx.buffers[op.x], groups)
+    )
     types = op.acc.tile.element, left.dtype, y.type.dtype
     size = y.type.dtype.bytes
     acc = [register for mma in mmas for register in cx.of(mma.acc)]
@@ -97,14 +100,14 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
 
 
 @dataclass(frozen=True)
-class _Shared:
+class _SharedOperand:
     """A left operand in shared memory: a descriptor."""
 
     type: SharedType
     values: Registers
 
     @classmethod
-    def of(cls, cx: Context, buffer: Buffer, groups: int) -> _Shared:
+    def of(cls, cx: Context, buffer: Buffer, groups: int) -> _SharedOperand:
         low = buffer.encoded
         if groups > 1:
             rows = _offset(buffer.type.layout, ROWS, 0) * buffer.type.dtype.bytes
@@ -127,7 +130,7 @@ class _Shared:
 
 
 @dataclass(frozen=True)
-class _Registers:
+class _RegisterOperand:
     """A left operand in registers: words of two elements, four of them for an instruction."""
 
     dtype: DType
@@ -137,7 +140,7 @@ class _Registers:
     transposed: int | None = None
 
     @classmethod
-    def of(cls, cx: Context, op: Wgmma) -> _Registers:
+    def of(cls, cx: Context, op: Wgmma) -> _RegisterOperand:
         dtype, (_, k) = op.x.tile.element, op.x.tile.shape
         rows = cx.tile_threads // (32 * GROUP_WARPS) * ROWS
         return cls(dtype, packed_words(cx, cx.of(op.x), dtype), k * dtype.bytes // STEP_BYTES, rows)
@@ -157,8 +160,7 @@ def _inner_axis(operand: SharedType) -> int:
 
 def _instruction(types: Sequence[DType], n: int, k: int) -> str:
     """For accumulators of so many columns; ``types`` are those of the sum and of the operands."""
-    names = [_TYPES.get(t.short, t.short) for t in types]
-    return f"wgmma.mma_async.sync.aligned.m{ROWS}n{n}k{k}.{'.'.join(names)}"
+    return f"wgmma.mma_async.sync.aligned.m{ROWS}n{n}k{k}.{'.'.join(map(type_name, types))}"
 
 
 def _modifiers(dtype: DType, x_transposed: int | None, y_transposed: int) -> list[str]:

@@ -11,8 +11,8 @@ from llvmlite import ir
 from tilewright.backends.gpu.lowering.assembly import F32, I32, I64, assembly
 from tilewright.backends.gpu.lowering.context import Context, Registers
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow
+from tilewright.backends.gpu.lowering.patterns import inputs, opcode
 from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
-from tilewright.backends.vector.types import Splat
 from tilewright.ir.dtypes import DType, bool_, float8_e4m3fn, float16
 from tilewright.ir.types import ElementType, PointerType
 
@@ -197,16 +197,12 @@ def _gathered(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> 
 
 def _before_rounding(x: ir.Value) -> ir.Value:
     """A float32 that rounds to the 16 bits that ``x`` has: packing rounds once more."""
-    if _is(x, "fpext"):
-        (narrow,) = list(x.operands)
-        if _is(narrow, "fptrunc"):
-            (wide,) = list(narrow.operands)
+    if opcode(x) == "fpext":
+        (narrow,) = inputs(x)
+        if opcode(narrow) == "fptrunc":
+            (wide,) = inputs(narrow)
             return wide if wide.type == F32 else x
     return x
-
-
-def _is(x: ir.Value, opcode: str) -> bool:
-    return isinstance(x, ir.Instruction) and x.opname == opcode
 
 
 def packed_words(cx: Context, values: Registers, dtype: DType) -> Registers:
@@ -217,10 +213,3 @@ def packed_words(cx: Context, values: Registers, dtype: DType) -> Registers:
 def unpacked_words(cx: Context, words: Registers, dtype: DType) -> Registers:
     """The elements in words of 32 bits."""
     return unpacked(cx, words_of(dtype.bytes, 4 // dtype.bytes), words, dtype)
-
-
-def number_of(x: ir.Value) -> bool | int | float | None:
-    """The number that ``x`` is; None where it is not known."""
-    if not isinstance(x, ir.Constant):
-        return None
-    return x.value if isinstance(x, Splat) else x.constant
