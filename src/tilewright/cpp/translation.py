@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tilewright.frontend.cpp.debug_types import Piece
 from tilewright.frontend.cpp.toolchain import compiler_identity, require_compiler
 from tilewright.ir.core import Function
 from tilewright.ir.parser import parse_function
@@ -63,9 +64,9 @@ def kernel_functions(request: Request, expressions: Sequence[str]) -> list[Funct
     return _translated(request, ["kernels", *expressions], lambda module: module.load(*expressions))
 
 
-def launched_functions(request: Request, kernels: Sequence[tuple[str, Sequence[int]]]) -> list[Function]:
-    """The kernels of a program with these symbols and codes of their parameter types."""
-    what = ["launched", *(f"{symbol} {codes}" for symbol, codes in kernels)]
+def launched_functions(request: Request, kernels: Sequence[tuple[str, Sequence[Piece]]]) -> list[Function]:
+    """The kernels of a program with these symbols and pieces of their parameters."""
+    what = ["launched", *(f"{symbol} {pieces}" for symbol, pieces in kernels)]
     return _translated(request, what, lambda module: module.load_launched(kernels))
 
 

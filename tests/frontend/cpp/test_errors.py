@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import linecache
 
 import numpy as np
 import pytest
@@ -337,9 +338,25 @@ def test_syntax_errors_show_the_line() -> None:
     assert str(error).startswith(f"user.cu:{FIRST_LINE + 2}:9: expected expression")
 
 
-def test_parameters_must_be_scalars() -> None:
-    with pytest.raises(TileError, match="a kernel parameter must be a scalar"):
-        Module(f"{PREAMBLE}struct s {{}}; __tile_global__ void k(s x) {{}}").kernel("k")
+@pytest.mark.parametrize(
+    ("type", "message"),
+    [
+        ("struct s { int a; virtual void f() {} }", "is of a class with virtual functions or bases"),
+        ("struct s { struct { int& a; } in; }", "is a reference, or has one"),
+        ("using s = float&", "is a reference"),
+        ("struct s { void (s::*f)(); }", "is, or has, a pointer to a function of a class"),
+        ("struct s { long double a; }", "is, or has, long double"),
+        ("struct s { float a[2][600]; }", "makes more than 1024 numbers and pointers"),
+    ],
+)
+def test_parameters_that_kernels_do_not_take_are_named_where_they_are(type: str, message: str) -> None:
+    text = f"{PREAMBLE}{type};\n__tile_global__ void k(int n,\n                       s given) {{}}\n"
+    linecache.cache["user.cu"] = len(text), None, text.splitlines(True), "user.cu"
+    with pytest.raises(TileTypeError, match=f"parameter 2 of the kernel k {message}") as caught:
+        Module(text, "user.cu").kernel("k")
+    loc = caught.value.loc
+    assert loc is not None
+    assert (loc.line, loc.column) == (text.count("\n"), 25)
 
 
 def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

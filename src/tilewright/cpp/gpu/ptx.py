@@ -15,9 +15,9 @@ import llvmlite.binding as llvm
 from tilewright.backends.cuda_tools import tool
 from tilewright.backends.gpu.assemble import INSTALL
 from tilewright.backends.gpu.target import TRIPLE, architecture, machine
-from tilewright.cpp.host.parameters import with_bytes
 from tilewright.frontend.cpp.llvm_instruction import Instruction, instruction, renamed
 from tilewright.frontend.cpp.llvm_module import Definition, Parts, Variable, names_in, parts_of
+from tilewright.frontend.cpp.parameters import with_bytes
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
 from tilewright.ir.reachable import reachable
 

@@ -12,11 +12,11 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.cpp.host.parameters import by_value, constant, parameter_type, returned
 from tilewright.cpp.host.strides import INDEX
 from tilewright.frontend.cpp.llvm_instruction import DIVISIONS, LABEL, Instruction, Operand, instruction
 from tilewright.frontend.cpp.llvm_module import Definition, parts_of, with_functions
 from tilewright.frontend.cpp.locations import Locations
+from tilewright.frontend.cpp.parameters import by_value, constant, parameter_type, returned
 from tilewright.ir.location import Loc
 
 RUNTIME = {  # functions of the runtime that checked code calls

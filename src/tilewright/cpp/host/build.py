@@ -19,6 +19,7 @@ from tilewright.backends.cpu.on_demand import host, module
 from tilewright.backends.export import Export
 from tilewright.cpp.translation import Made, Request, included_files, kernel_key, launched_functions, through_cache
 from tilewright.frontend.cpp import toolchain
+from tilewright.frontend.cpp.debug_types import Piece
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.runtime.cache import cache_key, disk_cache
 from tilewright.system.forks import load
@@ -31,11 +32,11 @@ TOOLCHAIN = Path(__file__).parents[1] / "cmake" / "toolchain.cmake"  # for CMake
 
 @dataclass(frozen=True)
 class HostKernel:
-    """A tile kernel: its symbol, its name in the source, and the codes of its parameter types."""
+    """A tile kernel: its symbol, its name in the source, and the pieces of its parameters."""
 
     symbol: str
     name: str
-    codes: tuple[int, ...]
+    pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def build_unit(request: Request) -> HostUnit:
     data = through_cache(request, "host unit", lambda: load("tilewright.cpp.host.units").compiled(request))
     head, _, binary = data.partition(b"\n")
     tile, simt, number = json.loads(head)
-    kernels = tuple(HostKernel(symbol, name, tuple(codes)) for symbol, name, codes in tile)
+    kernels = tuple(HostKernel(symbol, name, tuple(Piece(*each) for each in pieces)) for symbol, name, pieces in tile)
     return HostUnit(binary, kernels, tuple((symbol, name) for symbol, name in simt), number)
 
 
@@ -75,10 +76,10 @@ def build_object(request: Request) -> bytes:
     """A file with the code of its tile kernels for this kind of processor: what ``tilewright c++ -c`` writes."""
 
     def make() -> Made:
-        wanted = [(kernel.symbol, kernel.codes) for kernel in unit.kernels]
+        wanted = [(kernel.symbol, kernel.pieces) for kernel in unit.kernels]
         exports = [
-            (Export(function, kernel_key(unit.number, symbol), ()), codes)
-            for function, (symbol, codes) in zip(launched_functions(request, wanted), wanted)
+            (Export(function, kernel_key(unit.number, symbol), ()), [piece.code for piece in pieces])
+            for function, (symbol, pieces) in zip(launched_functions(request, wanted), wanted)
         ]
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
             path = Path(folder) / "kernels.o"

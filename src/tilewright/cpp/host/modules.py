@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -25,7 +26,8 @@ from tilewright.cpp.host.build import HostUnit, build_unit
 from tilewright.cpp.module import Kernel, request_of
 from tilewright.frontend.cpp.toolchain import Linked, compile_table, compiler_cache, link
 from tilewright.frontend.cpp.typecodes import type_code
-from tilewright.ir.errors import TileError
+from tilewright.ir.core import Function
+from tilewright.ir.errors import TileError, TileTypeError
 from tilewright.ir.types import ElementType, PointerType
 from tilewright.system.folders import private_folder
 
@@ -144,7 +146,7 @@ def code(request: translation.Request, expressions: Sequence[str]) -> bytes:
         program, tile = _with_instances(request, expressions)
         unit = build_unit(program) if _SIMT.search(request.text) else HostUnit(b"", ())
         names = [*dict.fromkeys([*translation.kernel_names(request), *tile])]
-        functions = translation.kernel_functions(request, names) if names else []
+        functions = [_of_numbers(each) for each in translation.kernel_functions(request, names)] if names else []
         codes = [[type_code(value.tile.dtype) for value in function.body.args] for function in functions]
         unique = hashlib.sha256(repr((request, names)).encode()).hexdigest()[:16]
         symbols = [f"module {unique} {name}" for name in names]
@@ -205,7 +207,20 @@ def loaded(image: bytes, expression: str) -> Kernel:
     """The kernel of an image that ``expression`` names. TileError where there is none."""
     request = _request_of(image)
     checked = functools.partial(_checked, request, expression)
-    return Kernel(expression, translation.kernel_function(request, expression), checked, None, request)
+    function = _of_numbers(translation.kernel_function(request, expression))
+    return Kernel(expression, function, checked, None, request)
+
+
+def _of_numbers(kernel: Function) -> Function:
+    """``kernel``. TileTypeError where it takes a class."""
+    member = next((param.argument for param in kernel.params if "." in param.argument), None)
+    if member is None:
+        return kernel
+    raise TileTypeError(
+        f"the kernel {kernel.name}, which the program compiles while it runs, takes a class: '{member.split('.')[0]}'; "
+        "pass what is in it, or a pointer to it",
+        kernel.loc,
+    )
 
 
 def _checked(request: translation.Request, expression: str) -> Any:
@@ -271,7 +286,9 @@ class Modules:
             kernel = loaded(*key) if number is None else self._kernels[f"module {number}"]
             if number is None:
                 self._prepare([kernel])
-        except (TileError, ValueError):
+        except (TileError, ValueError) as e:
+            if isinstance(e, TileTypeError):
+                print(f"tilewright: {told(e)}", file=sys.stderr, flush=True)
             return -1
         number = self._numbers.setdefault(key, len(self._numbers))
         self._kernels[f"module {number}"] = kernel

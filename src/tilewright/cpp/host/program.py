@@ -90,7 +90,7 @@ def run(
 
 def _kernels(request: Request, unit: HostUnit) -> dict[str, Kernel]:
     """The tile kernels of a file, by their keys."""
-    wanted = [(kernel.symbol, kernel.codes) for kernel in unit.kernels]
+    wanted = [(kernel.symbol, kernel.pieces) for kernel in unit.kernels]
     functions = launched_functions(request, wanted) if wanted else []
     keys = [kernel_key(unit.number, kernel.symbol) for kernel in unit.kernels]
 

@@ -16,7 +16,6 @@ from tilewright.cpp.host import bounds
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, prepared, split
 from tilewright.cpp.host.in_step import in_step, storing
-from tilewright.cpp.host.parameters import alignment_of, by_value, constant, parameter_type
 from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
 from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
 from tilewright.cpp.host.spins import reading, spinning, with_spins
@@ -25,6 +24,7 @@ from tilewright.cpp.host.warps import warp_functions
 from tilewright.frontend.cpp.llvm_instruction import DIVISIONS, instruction, renamed
 from tilewright.frontend.cpp.llvm_module import Definition, Parts, called_from, names_in, parts_of, with_functions
 from tilewright.frontend.cpp.locations import Locations
+from tilewright.frontend.cpp.parameters import alignment_of, by_value, constant, parameter_type
 from tilewright.ir.reachable import reachable
 
 _CURRENT, _EXIT = "__tw_simt_current", "__tw_simt_exit"

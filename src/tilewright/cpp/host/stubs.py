@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tilewright.cpp.host.parameters import by_value, constant, parameter_type
 from tilewright.cpp.host.simt import Way, code_of
-from tilewright.frontend.cpp.llvm_instruction import Instruction, instruction
+from tilewright.frontend.cpp.debug_types import Piece
 from tilewright.frontend.cpp.llvm_module import parts_of
+from tilewright.frontend.cpp.parameters import ArgumentOffset, argument_offsets, by_value, constant, parameter_type
 
 _TABLE = '@"tw.kernels"'
-# The stub, its key, symbol and name, sizes of parameters, how many these are, whether it is SIMT, its bound, the size
-# of its shared variables, its code.
+_PART = "{ i32, i32, i32 }"  # of an argument: its bytes, the position of the argument, and the first byte in it
+# The stub, its key, symbol and name, the parts of its arguments, how many these are, whether it is SIMT, its bound, the
+# size of its shared variables, its code.
 _ROW = "{ ptr, ptr, ptr, ptr, ptr, i32, i32, i32, i32, ptr }"
 MAX_THREADS = 1024  # in a block, as `max_threads` of the runtime
 _BEFORE_OTHERS = 101  # constructors of the program may launch kernels
@@ -35,32 +36,34 @@ def with_variables(text: str, names: Sequence[str], file: str) -> str:
 def with_stubs(
     text: str,
     kernels: Mapping[str, tuple[str, str]],
+    pieces: Mapping[str, Sequence[Piece]],
     simt: Mapping[str, Way],
     bounds: Mapping[str, int],
     shared: Mapping[str, str],
     written: str,
 ) -> str:
-    """The module ``text`` with stubs for the functions ``kernels``, whose keys and names these are; those in ``simt``
-    have code and run in these ways, those in ``bounds`` with no more threads in a block; in ``shared`` are types of the
-    size of their shared variables. ``written`` is the module as the compiler wrote it."""
+    """The module ``text`` with stubs for the functions ``kernels``, whose keys and names these are; of tile kernels
+    there are the ``pieces`` of their parameters; those in ``simt`` have code and run in these ways, those in ``bounds``
+    with no more threads in a block; in ``shared`` are types of the size of their shared variables. ``written`` is the
+    module as the compiler wrote it."""
     noted = (d for d in parts_of(text).declared.values() if d.startswith("declare !dbg "))
     text = _with_lines(text, {line: f"declare {line.split(' ', 3)[3]}" for line in noted})
     count, rows, constants = len(kernels), [], []
     for i, (symbol, (key, name)) in enumerate(kernels.items()):
-        halves = _second_halves(written, symbol)
-        text, sizes = _with_stub(text, symbol, f"ptr getelementptr ([{count} x {_ROW}], ptr {_TABLE}, i32 0, i32 {i})")
+        row = f"ptr getelementptr ([{count} x {_ROW}], ptr {_TABLE}, i32 0, i32 {i})"
+        text, parts = _with_stub(text, symbol, row, argument_offsets(written, symbol), pieces.get(symbol))
         constants += [
             _string(f"tw.key.{i}", key),
             _string(f"tw.symbol.{i}", symbol),
             _string(f"tw.name.{i}", name),
-            f'@"tw.sizes.{i}" = private constant [{len(sizes)} x i32] [{", ".join(f"i32 {s}" for s in sizes)}]',
+            f'@"tw.parts.{i}" = private constant [{len(parts)} x {_PART}] [{", ".join(parts)}]',
         ]
         code = "null"
         if symbol in simt:
             code = f'@"tw.code.{i}"'
             constants.append(f"{code} = private constant {code_of(symbol, simt[symbol])}")
-        strings = f'ptr @"tw.key.{i}", ptr @"tw.symbol.{i}", ptr @"tw.name.{i}", ptr @"tw.sizes.{i}"'
-        numbers = f"i32 {len(sizes)}, i32 {(symbol in simt) + 2 * halves}, i32 {bounds.get(symbol, MAX_THREADS)}, "
+        strings = f'ptr @"tw.key.{i}", ptr @"tw.symbol.{i}", ptr @"tw.name.{i}", ptr @"tw.parts.{i}"'
+        numbers = f"i32 {len(parts)}, i32 {int(symbol in simt)}, i32 {bounds.get(symbol, MAX_THREADS)}, "
         numbers += f"i32 {_size_of(shared.get(symbol, '[0 x i8]'))}"
         rows.append(f"{_ROW} {{ ptr @{_name(symbol)}, {strings}, {numbers}, ptr {code} }}")
     if kernels:
@@ -96,39 +99,37 @@ def _string(name: str, value: str) -> str:
     return f'@"{name}" = private constant {constant(value)}'
 
 
-def _with_stub(text: str, symbol: str, description: str) -> tuple[str, list[str]]:
-    """``text`` with a stub for a function, and the sizes of its parameters in bytes, as constants of LLVM."""
+def _with_stub(
+    text: str, symbol: str, description: str, where: Sequence[ArgumentOffset], pieces: Sequence[Piece] | None
+) -> tuple[str, list[str]]:
+    """``text`` with a stub for a function, and constants of LLVM that say what it hands over: its parameters, which are
+    ``where`` in its arguments, or else the ``pieces`` of these."""
     definition = parts_of(text).functions[symbol]
-    parameters = definition.parameters
-    lines, sizes = [f"  %tw.slots = alloca ptr, i32 {max(len(parameters), 1)}"], []
-    for i, parameter in enumerate(parameters):
+    addresses, sizes, lines = [], [], []
+    for i, parameter in enumerate(definition.parameters):
         type, value = parameter_type(parameter), parameter.split()[-1]
         passed = by_value(parameter)
-        lines += [f"  %tw.slot{i} = getelementptr ptr, ptr %tw.slots, i32 {i}"]
         sizes.append(_size_of(passed or type))
-        if passed:
-            lines += [f"  store ptr {value}, ptr %tw.slot{i}"]
-            continue
+        addresses.append(value if passed else f"%tw.value{i}")
+        lines += [] if passed else [f"  %tw.value{i} = alloca {type}", f"  store {type} {value}, ptr %tw.value{i}"]
+    parts = [(size, place, address, 0) for size, place, address in zip(sizes, where, addresses)]
+    if pieces is not None:
+        parts = []
+        for piece in pieces:
+            i = max(k for k, at in enumerate(where) if at.argument == piece.argument and at.offset <= piece.offset)
+            place = ArgumentOffset(piece.argument, piece.offset)
+            parts.append((str(piece.size), place, addresses[i], piece.offset - where[i].offset))
+    lines.append(f"  %tw.slots = alloca ptr, i32 {max(len(parts), 1)}")
+    for i, (_, _, address, offset) in enumerate(parts):
         lines += [
-            f"  %tw.value{i} = alloca {type}",
-            f"  store {type} {value}, ptr %tw.value{i}",
-            f"  store ptr %tw.value{i}, ptr %tw.slot{i}",
+            f"  %tw.part{i} = getelementptr i8, ptr {address}, i32 {offset}",
+            f"  %tw.slot{i} = getelementptr ptr, ptr %tw.slots, i32 {i}",
+            f"  store ptr %tw.part{i}, ptr %tw.slot{i}",
         ]
     lines += [f"  %tw.error = call i32 @__tw_host_launch({description}, ptr %tw.slots)", "  ret void"]
     stub = "\n".join([definition.head, "tw.entry:", *lines, "}", ""])
-    return text.replace(definition.text, stub, 1), sizes
-
-
-def _second_halves(text: str, symbol: str) -> int:
-    """The parameters of a function, a bit each, that are the second eight bytes of the struct before: two may
-    stand for one that is passed by value."""
-    definition = parts_of(text).functions[symbol]
-    found, before = set[str](), Instruction()
-    for i in map(instruction, definition.body.split("\n")):
-        if i.op == "store" and before.op == "getelementptr" and i.values[1] == before.result:
-            found |= {i.values[0]} if before.values[1:] == ("0", "1") and before.type.startswith("{") else set()
-        before = i
-    return sum(1 << k for k, parameter in enumerate(definition.parameters) if parameter.split()[-1] in found)
+    rows = [f"{_PART} {{ i32 {size}, i32 {at.argument}, i32 {at.offset} }}" for size, at, *_ in parts]
+    return text.replace(definition.text, stub, 1), rows
 
 
 def _with_constructor(text: str) -> str:

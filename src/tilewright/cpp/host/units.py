@@ -6,10 +6,9 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
-from tilewright.cpp.host.parameters import with_objects
 from tilewright.cpp.host.passes import FOR_DEVICES, joined, passes_differ
 from tilewright.cpp.host.simt import SimtModule, missing, shared_types, variables, with_threads
 from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
@@ -20,6 +19,7 @@ from tilewright.frontend.cpp.device_limits import refuse_host_constructs
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.llvm_module import parts_of
 from tilewright.frontend.cpp.llvm_text import parse_constant
+from tilewright.frontend.cpp.parameters import with_objects
 from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynamic_shared
 from tilewright.frontend.cpp.spaces import (
     SIMT,
@@ -55,14 +55,16 @@ def compiled(request: Request) -> Made:
         refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
         refuse_host_constructs(llvm, simt, texts, dict(request.defines))
         threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)
-    described = module.described(llvm, [*kernels, *simt])
+    described = module.described(host.llvm, [*kernels, *simt])
+    pieces = {symbol: found for symbol, _, found in described[: len(kernels)]}
     number = file_number(request, llvm)
     names = {symbol: (kernel_key(number, symbol), name) for symbol, name, _ in described}
-    made = with_stubs(threads.llvm, names, threads.ways, _bounds(llvm), shared_types(llvm, simt), host.llvm)
+    made = with_stubs(threads.llvm, names, pieces, threads.ways, _bounds(llvm), shared_types(llvm, simt), host.llvm)
     if simt or _shares(texts):
         known = variables(llvm, [*simt, *device_functions(llvm, texts)], visible=_shares(texts))
         made = with_variables(made, known, number)
-    head = json.dumps([described[: len(kernels)], [names[:2] for names in described[len(kernels) :]], number])
+    tile = [(symbol, name, [astuple(piece) for piece in found]) for symbol, name, found in described[: len(kernels)]]
+    head = json.dumps([tile, [names[:2] for names in described[len(kernels) :]], number])
     return f"{head}\n".encode() + to_object(made, fast=bool(simt)), files
 
 
@@ -125,7 +127,8 @@ def _host_llvm(request: Request, defines: Mapping[str, str]) -> Output:
     refuse_device_constructs(text, request.name)
     text = launches_as_calls(with_dynamic_shared(without_assembly(text)), request.name)
     made = compile_to_llvm(text, request.name, options, included)
-    return replace(made, llvm=with_objects(made.llvm, _annotated(made.llvm, "tw.simt")))
+    kernels = [symbol for note in ("tw.simt", "tw.kernel") for symbol in _annotated(made.llvm, note)]
+    return replace(made, llvm=with_objects(made.llvm, kernels))
 
 
 def _bounds(llvm: str) -> dict[str, int]:

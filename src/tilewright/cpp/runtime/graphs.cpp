@@ -33,14 +33,15 @@ namespace tilewright {
 static list<cudaGraph_t> graphs;
 static list<cudaGraphExec_t> executables;
 
+// A copy of the parts at `slots`.
 static void** copied(kernel const& what, void** slots) {
     size_t bytes = what.parameters * sizeof(void*);
-    for (unsigned i = 0; i < what.parameters; ++i) bytes += (what.sizes[i] + 15) / 16 * 16 + 16;
+    for (unsigned i = 0; i < what.parameters; ++i) bytes += (what.parts[i].size + 15) / 16 * 16 + 16;
     auto** made = (void**)calloc(1, bytes + 16);
     auto at = (size_t(made + what.parameters) + 15) / 16 * 16;
     for (unsigned i = 0; i < what.parameters; ++i) {
-        made[i] = memcpy((void*)at, slots[i], what.sizes[i]);
-        at += (what.sizes[i] + 15) / 16 * 16;
+        made[i] = memcpy((void*)at, slots[i], what.parts[i].size);
+        at += (what.parts[i].size + 15) / 16 * 16;
     }
     return made;
 }
@@ -218,7 +219,8 @@ static cudaError_t make(node& made, cudaKernelNodeParams const& p) {
     configuration how{{p.gridDim.x, p.gridDim.y, p.gridDim.z}, {p.blockDim.x, p.blockDim.y, p.blockDim.z},
                       p.sharedMemBytes, nullptr};
     cudaError_t error = check(how);
-    if (error == cudaSuccess) made = kernel_node(what, how, p.kernelParams);
+    void* room[most_parameters];
+    if (error == cudaSuccess) made = kernel_node(what, how, parts_of(*what, p.kernelParams, room));
     return error;
 }
 static cudaError_t make(node& made, cudaMemcpy3DParms const& p) {

@@ -86,7 +86,7 @@ cudaError_t run_tile(kernel const& what, configuration const& how, void** slots)
         return cudaError_t(launcher(what.key, how.grid, slots));
     }
     if (!found) return cudaErrorInvalidDeviceFunction;
-    word words[256];
+    word words[most_parameters];
     bool null = false;
     if (what.parameters > sizeof words / sizeof *words) return cudaErrorLaunchOutOfResources;
     for (unsigned i = 0; i < what.parameters; ++i) {
@@ -94,7 +94,7 @@ cudaError_t run_tile(kernel const& what, configuration const& how, void** slots)
         if (found->codes[i] < pointer) continue;
         null |= !words[i].address;
         if (!words[i].address || holds(words[i].address, 0)) continue;
-        say("argument %u of %s() points to no memory of the device: get it from cudaMalloc or cudaMallocManaged", i, what.name);
+        say("argument %u of %s() points to no memory of the device: get it from cudaMalloc or cudaMallocManaged", what.parts[i].argument, what.name);
         return cudaErrorIllegalAddress;
     }
     int status = found->run[null](how.grid[0], how.grid[1], how.grid[2], words);
@@ -104,12 +104,23 @@ cudaError_t run_tile(kernel const& what, configuration const& how, void** slots)
     return status == 3 ? cudaErrorAssert : cudaErrorLaunchFailure;
 }
 
+void** parts_of(kernel const& what, void** arguments, void** room) {
+    bool same = true;
+    for (unsigned i = 0; i < what.parameters; ++i) same &= what.parts[i].argument == i;
+    if (same || !arguments) return arguments;
+    for (unsigned i = 0; i < what.parameters; ++i) {
+        auto* first = (char*)arguments[what.parts[i].argument];
+        room[i] = first ? first + what.parts[i].offset : nullptr;
+    }
+    return room;
+}
+
 cudaError_t run(kernel const& what, configuration const& how, void** slots) {
     if (broken() != cudaSuccess) return broken();
     launching here;
     for (unsigned i = 0; i < what.parameters; ++i)
         if (!slots || !slots[i]) {
-            say("argument %u of %s() is missing in the table of arguments", i, what.name);
+            say("argument %u of %s() is missing in the table of arguments", what.parts[i].argument, what.name);
             return cudaErrorInvalidValue;
         }
     unsigned const threads = how.block[0] * how.block[1] * how.block[2];
@@ -168,12 +179,7 @@ cudaError_t __tw_host_launch(void const* what, void** slots) { return report(lau
 cudaError_t __tw_host_launch_function(void const* function, void** slots) {
     kernel const* found = find_kernel(function);
     if (!found) refused = cudaErrorInvalidDeviceFunction;
-    void* pieces[256];
-    if (!found || !slots || !found->halves || found->parameters > 256) return report(launch_next(found, slots));
-    for (unsigned i = 0, next = 0; i < found->parameters; ++i) {
-        bool half = i < 31 && (found->halves >> i & 1) && i > 0;
-        pieces[i] = half ? (char*)pieces[i - 1] + 8 : slots[next++];
-    }
-    return report(launch_next(found, pieces));
+    void* room[most_parameters];
+    return report(launch_next(found, found ? parts_of(*found, slots, room) : slots));
 }
 }

@@ -29,7 +29,6 @@ extern "C" void __tw_compiled(nvrtcProgram made, char const* log, char const* im
 
 namespace tilewright {
 
-constexpr int most_parameters = 256;
 constexpr char magic[8] = {'\x7f', 'T', 'i', 'l', 'e', 'I', 'R', '\n'};  // an image begins with it, and its size
 static int (*compiler)(nvrtcProgram program, char const* const* options, int count);
 // The number of a tile kernel, or in `function` a SIMT kernel.
@@ -331,7 +330,7 @@ CUresult cuModuleUnload(CUmodule module) {
 }
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* name) {
     if (!function || !module || !name) return module ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-    unsigned sizes[most_parameters], count = most_parameters;
+    unsigned sizes[most_parameters], count = 0;
     char own[32];
     char const* key = own;
     if (finder) {
@@ -358,8 +357,9 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
             return CUDA_SUCCESS;
         }
     char const* called = copied(name, strlen(name));
-    auto* kept = (unsigned*)copied((char const*)sizes, count * sizeof *sizes);
-    loaded.add(made_of(kernel{nullptr, copied(key, strlen(key)), called, called, kept, count, 0, 0, max_threads, 0, nullptr}));
+    auto* kept = (part*)calloc(count + 1, sizeof(part));
+    for (unsigned i = 0; i < count; ++i) kept[i] = {sizes[i], i, 0};
+    loaded.add(made_of(kernel{nullptr, copied(key, strlen(key)), called, called, kept, count, 0, max_threads, 0, nullptr}));
     *function = (CUfunction)loaded[loaded.count - 1];
     return CUDA_SUCCESS;
 }
@@ -380,6 +380,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned 
     if (error == cudaSuccess && (!function || extra)) error = function ? cudaErrorNotSupported : cudaErrorInvalidResourceHandle;
     if (error == cudaSuccess) error = check(how);
     auto const& what = *(kernel const*)function;
+    void* room[most_parameters];
+    if (error == cudaSuccess) arguments = parts_of(what, arguments, room);
     if (error == cudaSuccess)
         error = capturing(stream) ? capture(stream, kernel_node(&what, how, arguments)) : run(what, how, arguments);
     return CUresult(report(error));

@@ -60,18 +60,26 @@ struct locked {
     ~locked();
 };
 
-// A kernel, as a file of the program describes it. `sizes` are the bytes of its parameters.
+// What a kernel gets apart: an argument, or a part of one. Its bytes, and where it is: the position of the argument, and
+// the first byte in it.
+struct part {
+    unsigned size, argument, offset;
+};
+constexpr unsigned most_parameters = 1024;
+// A kernel, as a file of the program describes it.
 constexpr int max_threads = 1024;  // of a block
 struct kernel {
     void const* stub;
     char const* key;  // other files may have a kernel with the same symbol
     char const* symbol;
     char const* name;
-    unsigned const* sizes;
-    unsigned parameters, simt : 1, halves : 31;  // bits: those that are the second eight bytes of a struct before
+    part const* parts;
+    unsigned parameters, simt;  // how many parts, and whether it is no tile code
     unsigned bound, shared;  // the most threads of a block, and the bytes of its shared variables
     void* code;  // of SIMT kernels: see simt.cpp
 };
+// The addresses of the parts of a kernel's arguments, in `room` unless they are `arguments` themselves.
+void** parts_of(kernel const& what, void** arguments, void** room);
 kernel const* find_kernel(void const* stub);  // by its address in the program, or its handle
 bool is_loaded(void const* handle);           // is a kernel of a module
 

@@ -1,60 +1,188 @@
-"""The types of a kernel's parameters, from debug information: the codes that ``typecodes`` reads."""
+"""What the parameters of kernels are made of, from debug information: numbers and pointers, by codes of ``typecodes``.
+
+A class is passed as the numbers and pointers in it, each at its place in the class; what is there for bit-fields are
+bytes, and for a union its member with most of them.
+"""
 
 from __future__ import annotations
 
+import linecache
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
 from tilewright.frontend.cpp.locations import Locations
-from tilewright.frontend.cpp.typecodes import POINTER_CODE, VOID_CODE
+from tilewright.frontend.cpp.typecodes import POINTER_CODE, VOID_CODE, element_type
 from tilewright.ir.errors import TileTypeError
+from tilewright.ir.location import Loc
+from tilewright.ir.types import PointerType
 
 _SIGNED = {8: 1, 16: 2, 32: 3, 64: 4}
 _UNSIGNED = {8: 5, 16: 6, 32: 7, 64: 8}
-_FLOATS = {16: 9, 32: 11, 64: 12}
+_BOOL, _BYTE, _LONG = 0, 5, 4
 _BY_ENCODING = {
-    "DW_ATE_boolean": {8: 0},
+    "DW_ATE_boolean": {8: _BOOL},
     **dict.fromkeys(("DW_ATE_signed", "DW_ATE_signed_char"), _SIGNED),
     **dict.fromkeys(("DW_ATE_unsigned", "DW_ATE_unsigned_char", "DW_ATE_UTF"), _UNSIGNED),
-    "DW_ATE_float": _FLOATS,
+    "DW_ATE_float": {16: 9, 32: 11, 64: 12},
 }
 _CLASSES = {"__half": 9, "__nv_bfloat16": 10, "__nv_tf32": 13, "__nv_fp8_e4m3": 14, "__nv_fp8_e5m2": 15}
-_POINTERS = ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
+_REFERENCES = ("DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
+_CONTENT = "pass what is in it"
+_MOST = 1024  # numbers and pointers that a kernel takes, as `most_parameters` of the runtime
 
 
-def parameter_codes(locations: Locations, subprogram: int) -> list[int]:
-    """The codes of the parameters of a kernel. TileTypeError, where it is declared, for what is no scalar."""
-    signature = _number(locations, subprogram, "type")
-    listed = locations.metadata.get(_number(locations, signature, "types"), "!{}")
-    types = listed.removeprefix("!{").removesuffix("}").split(", ")[1:]
-    codes = []
-    for position, reference in enumerate(types, 1):
-        code = _code(locations, reference)
-        if code is None:
-            name = locations.fields(subprogram).get("name", "")
-            raise TileTypeError(
-                f"parameter {position} of the kernel {name} must be a scalar: a number, an enumeration or a pointer; "
-                "pass a pointer to what is more",
-                locations.function(subprogram),
-            )
-        codes.append(code)
-    return codes
+@dataclass(frozen=True)
+class Piece:
+    """A number or pointer that a kernel takes: the position of its argument, where it is in that, in bytes, its code,
+    and, of a member of a class, its name."""
+
+    argument: int
+    offset: int
+    code: int
+    name: str = ""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        type = element_type(self.code)
+        return 8 if isinstance(type, PointerType) else type.bytes
+
+
+def parameter_pieces(locations: Locations, subprogram: int) -> list[Piece]:
+    """The pieces of the parameters of a kernel. TileTypeError, where one is declared, for what kernels do not take."""
+    return _Signature(locations, subprogram).pieces()
+
+
+def arguments_of(locations: Locations, subprogram: int) -> dict[int, int]:
+    """The variables of the parameters of a function, by their position from 0, as numbers of metadata."""
+    listed = locations.metadata.get(_number(locations, subprogram, "retainedNodes"), "!{}")
+    fields = ((int(n), locations.fields(int(n))) for n in re.findall(r"!(\d+)", listed))
+    return {int(each["arg"]) - 1: number for number, each in fields if "arg" in each}
 
 
 def _number(locations: Locations, node: int, field: str) -> int:
     return int(locations.fields(node).get(field, "!-1")[1:])
 
 
+class _Signature:
+    """The parameters of one kernel."""
+
+    def __init__(self, locations: Locations, subprogram: int) -> None:
+        self.locations = locations
+        self.subprogram = subprogram
+        self.variables = arguments_of(locations, subprogram)
+        self.position = 0  # of the parameter that is read
+
+    def pieces(self) -> list[Piece]:
+        signature = _number(self.locations, self.subprogram, "type")
+        listed = self.locations.metadata.get(_number(self.locations, signature, "types"), "!{}")
+        found: list[Piece] = []
+        for self.position, reference in enumerate(listed.removeprefix("!{").removesuffix("}").split(", ")[1:]):
+            found += sorted(self._of(reference, Piece(self.position, 0, -1)), key=lambda piece: piece.offset)
+            if len(found) > _MOST:
+                self._fail(f"makes more than {_MOST} numbers and pointers", "pass a pointer to it")
+        return found
+
+    def _fail(self, why: str, advice: str) -> NoReturn:
+        """Refuse the parameter that is read, where it is declared."""
+        kernel = self.locations.fields(self.subprogram).get("name", "")
+        fields = self.locations.fields(self.variables.get(self.position, -1))
+        loc = self.locations.variable(fields) or self.locations.function(self.subprogram)
+        line = linecache.getline(loc.file, loc.line)
+        found = re.search(rf"\b{re.escape(fields['name'])}\b", line) if fields.get("name") else None
+        if found is not None:
+            loc = Loc(loc.file, loc.line, found.start(), loc.line, found.end(), loc.function)
+        raise TileTypeError(f"parameter {self.position + 1} of the kernel {kernel} {why}; {advice}", loc)
+
+    def _of(self, reference: str, at: Piece) -> list[Piece]:
+        """The pieces of a type, of which the first is ``at``."""
+        number = -1 if reference == "null" else int(reference[1:])
+        text, fields = self.locations.metadata.get(number, ""), self.locations.fields(number)
+        tag, base = fields.get("tag", ""), fields.get("baseType", "null")
+        code = _code(self.locations, reference)
+        if tag in _REFERENCES:
+            self._fail("is a reference, or has one" if at.name else "is a reference", "pass a pointer, or a value")
+        if code is not None:
+            return [replace(at, code=_BYTE if at.name and code == _BOOL else code)]
+        if tag == "DW_TAG_ptr_to_member_type" and fields.get("size") == "64":
+            return [replace(at, code=_LONG)]
+        if tag == "DW_TAG_array_type":
+            return self._array(number, at)
+        if "DICompositeType(" in text and tag != "DW_TAG_enumeration_type":
+            return self._members(number, at)
+        if "DIBasicType(" in text or base == "null" or tag == "DW_TAG_ptr_to_member_type":
+            what = fields.get("name", "a pointer to a function of a class")
+            self._fail(f"is, or has, {what}, which tile code has not", "pass numbers, pointers or classes of these")
+        return self._of(base, at)
+
+    def _array(self, number: int, at: Piece) -> list[Piece]:
+        fields = self.locations.fields(number)
+        listed = self.locations.metadata.get(int(fields["elements"][1:]), "")
+        indices = [""]
+        for each in re.findall(r"!(\d+)", listed):
+            count = int(self.locations.fields(int(each)).get("count", 0))
+            if count > _MOST:
+                self._fail(f"makes more than {_MOST} numbers and pointers", "pass a pointer to it")
+            indices = [f"{before}[{i}]" for before in indices for i in range(count)]
+        size = int(fields.get("size", 0)) // 8 // max(len(indices), 1)
+        ats = (replace(at, offset=at.offset + k * size, name=at.name + index) for k, index in enumerate(indices))
+        return [piece for each in ats for piece in self._of(fields["baseType"], each)]
+
+    def _members(self, number: int, at: Piece) -> list[Piece]:
+        """The pieces of a class, or of a union."""
+        fields = self.locations.fields(number)
+        if "DIFlagFwdDecl" in fields.get("flags", ""):  # its definition is where its table of functions is
+            self._fail("is of a class with virtual functions or bases, or of an extern template", _CONTENT)
+        argument = self.locations.fields(self.variables.get(self.position, -1)).get("name", f"argument{at.argument}")
+        prefix = f"{at.name or argument}."
+        members = [self._of_member(each, at, prefix) for each in self._elements(fields)]
+        if fields["tag"] == "DW_TAG_union_type":
+            return max(members, key=lambda pieces: sum(piece.size for piece in pieces), default=[])
+        found: dict[int, Piece] = {}
+        for piece in (piece for pieces in members for piece in pieces):
+            found.setdefault(piece.offset, piece)
+        return list(found.values())
+
+    def _elements(self, fields: dict[str, str]) -> Iterator[dict[str, str]]:
+        listed = self.locations.metadata.get(int(fields.get("elements", "!-1")[1:]), "")
+        for each in re.findall(r"!(\d+)", listed):
+            member = self.locations.fields(int(each))
+            static = "DIFlagStaticMember" in member.get("flags", "")
+            if member.get("tag") in ("DW_TAG_member", "DW_TAG_inheritance") and not static:
+                yield member
+
+    def _of_member(self, member: dict[str, str], at: Piece, prefix: str) -> list[Piece]:
+        name, start, flags = member.get("name", ""), int(member.get("offset", 0)), member.get("flags", "")
+        if name.startswith("_vptr") or "DIFlagVirtual" in flags:
+            self._fail("is of a class with virtual functions or bases, or has one", _CONTENT)
+        inside = replace(at, offset=at.offset + start // 8, name=f"{prefix}{name}".removesuffix("."))
+        if "DIFlagBitField" in flags:
+            end = start + int(member["size"])
+            bytes = range(start // 8, (end + 7) // 8)
+            return [replace(inside, offset=at.offset + k, code=_BYTE, name=f"{prefix}byte{k}") for k in bytes]
+        if member["tag"] == "DW_TAG_inheritance":
+            inside = replace(inside, name=prefix.removesuffix("."))
+        return self._of(member["baseType"], inside)
+
+
 def _code(locations: Locations, reference: str) -> int | None:
-    """The code of a type; None for one that kernels do not take."""
+    """The code of a type; None for one that is no number, no enumeration and no pointer."""
     if reference == "null":
         return None
     number = int(reference[1:])
     text = locations.metadata.get(number, "")
     fields = locations.fields(number)
-    base = fields.get("baseType")
+    tag, base = fields.get("tag"), fields.get("baseType")
     if "DIBasicType(" in text:
-        return _BY_ENCODING.get(fields.get("encoding", ""), {}).get(int(fields.get("size", 0)))
-    if "DICompositeType(" in text and fields.get("tag") != "DW_TAG_enumeration_type":
+        null = POINTER_CODE + VOID_CODE if tag == "DW_TAG_unspecified_type" else None
+        return _BY_ENCODING.get(fields.get("encoding", ""), {}).get(int(fields.get("size", 0)), null)
+    if "DICompositeType(" in text and tag != "DW_TAG_enumeration_type":
         return _CLASSES.get(fields.get("name", ""))
-    if fields.get("tag") in _POINTERS:
+    if tag == "DW_TAG_pointer_type":
         pointee = None if base is None else _code(locations, base)
         return POINTER_CODE + (VOID_CODE if pointee is None or pointee >= POINTER_CODE else pointee)
+    if tag in _REFERENCES or tag == "DW_TAG_ptr_to_member_type":
+        return None
     return None if base is None else _code(locations, base)

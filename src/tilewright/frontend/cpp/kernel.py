@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from tilewright.frontend.cpp.aggregates import split_aggregates
 from tilewright.frontend.cpp.cfg import Graph, IrreducibleError
+from tilewright.frontend.cpp.debug_types import Piece
 from tilewright.frontend.cpp.inference import merged_types
 from tilewright.frontend.cpp.intrinsics import intrinsic
 from tilewright.frontend.cpp.layout import Layouts
@@ -17,6 +19,7 @@ from tilewright.frontend.cpp.names import decoded, source_name
 from tilewright.frontend.cpp.printing import literal, print_formatted
 from tilewright.frontend.cpp.scalars import translate, translate_function
 from tilewright.frontend.cpp.structure import Structurer
+from tilewright.frontend.cpp.typecodes import element_type
 from tilewright.frontend.cpp.values import Translation
 from tilewright.frontend.cpp.widths import widen_integers
 from tilewright.ir.core import Block, Function, Param, Value
@@ -56,27 +59,30 @@ def translate_kernel(
     module: LLVMModule,
     function: LLVMFunction,
     name: str,
-    types: list[TileType],
+    pieces: Sequence[Piece],
     locations: Locations,
     hints: dict[str, Any],
 ) -> Function:
-    """``function`` as a kernel called ``name`` whose parameters have ``types``. Raises TileError, with the location."""
+    """``function`` as a kernel called ``name`` whose parameters are ``pieces``. Raises TileError, with the location."""
     body = Block()
     function = widen_integers(split_aggregates(function, Layouts(module.types)))
     state = Translation(module, function, locations, body)
     params = []
-    for (argument, _), type in zip(function.arguments, types):
+    for (argument, _), piece in zip(function.arguments, pieces):
+        type, title = TileType(element_type(piece.code)), piece.name or parameter_name(argument)
         state.env[argument] = body.add_arg(type, parameter_name(argument))
         role = "base" if type.is_pointer else "scalar"
-        params.append(Param(parameter_name(argument), role, no_alias=argument in function.no_alias))
+        params.append(Param(title, role, no_alias=argument in function.no_alias))
     loc = state.builder.loc
     try:
         graph = Graph(function)
     except IrreducibleError as e:
-        jump = next(b for b in function.blocks if b.name == e.block).instructions[0]
+        found = (
+            locations.loc(i.debug) for b in function.blocks if b.name == e.block for i in b.instructions if i.debug
+        )
         raise TileUnsupportedFeatureError(
             "a jump into a loop is not available in tile code; write the loop with for, while or do",
-            locations.loc(jump.debug) if jump.debug is not None else loc,
+            next((at for at in found if at.line), loc),
         ) from None
     state.types = merged_types(function, {n: v.tile for n, v in state.env.items()})
 

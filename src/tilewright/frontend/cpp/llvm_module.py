@@ -50,6 +50,11 @@ class Definition:
     def parameters(self) -> list[str]:
         return split_parameters(self.head[slice(*self._ends)])
 
+    def headed(self, parameters: Iterable[str]) -> str:
+        """The line that it begins with, with other parameters."""
+        start, end = self._ends
+        return f"{self.head[:start]}{', '.join(parameters)}{self.head[end:]}"
+
     @property
     def attributes(self) -> str:
         """What stands behind the parameters."""

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.frontend.cpp.debug_types import parameter_codes
+from tilewright.frontend.cpp.debug_types import Piece, parameter_pieces
 from tilewright.frontend.cpp.hints import kernel_hints
-from tilewright.frontend.cpp.kernel import parameter_name, translate_kernel
+from tilewright.frontend.cpp.kernel import translate_kernel
 from tilewright.frontend.cpp.llvm_instruction import debug_of, instruction
 from tilewright.frontend.cpp.llvm_line import lanes_of
 from tilewright.frontend.cpp.llvm_module import parts_of
@@ -18,16 +18,17 @@ from tilewright.frontend.cpp.llvm_text import constant_text, parse_constant, par
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.names import is_instance, source_name
 from tilewright.frontend.cpp.optimize import optimize
+from tilewright.frontend.cpp.parameters import with_pieces
 from tilewright.frontend.cpp.source import defines_main, needs_expansion, prepare
 from tilewright.frontend.cpp.spaces import TILE, refuse_host_functions, texts_of
 from tilewright.frontend.cpp.statements import refuse_statements
 from tilewright.frontend.cpp.toolchain import Options, compile_to_llvm, expanded
-from tilewright.frontend.cpp.typecodes import element_type
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileSyntaxError, TileTypeError, TileUnsupportedFeatureError, TileValueError
-from tilewright.ir.types import ElementType, TileType
+from tilewright.ir.types import ElementType
 
 _ENTRY = "__tw_kernel_"
+_NO_SCALAR = 64  # `code_none` of the headers
 _EXPRESSION = re.compile(r"\s*&?\s*(?P<name>[A-Za-z_:][\w:]*\s*(?:<.*>)?)\s*(?P<parameters>\(.*\))?\s*\Z", re.DOTALL)
 
 
@@ -98,22 +99,24 @@ class Module:
             self._load(wanted)
         return [self._kernels[e] for e in expressions]
 
-    def load_launched(self, kernels: Sequence[tuple[str, Sequence[int]]]) -> list[CppKernel]:
-        """The kernels that the program launches or takes the address of, each by its symbol and the codes of its
-        parameter types: no name of C++ stands for one with a lambda or a value of class type as template argument."""
-        unoptimized = self._compile((), launches=True)
+    def load_launched(self, kernels: Sequence[tuple[str, Sequence[Piece]]]) -> list[CppKernel]:
+        """The kernels that the program launches or takes the address of, each by its symbol and the pieces of its
+        parameters: no name of C++ stands for one with a lambda or a value of class type as template argument."""
+        types = any(piece.name for _, pieces in kernels for piece in pieces)
+        unoptimized = self._compile((), launches=True, types=types)
         _refuse_direct_calls(unoptimized)
         return self._translated(unoptimized, kernels)
 
-    def _compile(self, expressions: Sequence[str], *, launches: bool = False) -> str:
-        """The unoptimized LLVM module with an entry for each of ``expressions``; ``launches`` are instantiations."""
+    def _compile(self, expressions: Sequence[str], *, launches: bool = False, types: bool = False) -> str:
+        """The unoptimized LLVM module with an entry for each of ``expressions``; ``launches`` are instantiations.
+        ``types`` are told where kernels take classes."""
         requests = "".join(
             f'\n#line 1 "{_request_name(e)}"\n'
             f'extern "C" __attribute__((used)) constinit const auto {_ENTRY}{i} = ::__tw::describe({_address(e)});'
             for i, e in enumerate(expressions)
         )
         exceptions = launches or defines_main(self.text)  # of host code
-        options = Options(self.std, self.defines, self.include_dirs, exceptions)
+        options = Options(self.std, self.defines, self.include_dirs, exceptions, types=types)
         text, included = expanded(self.text, self.name, options)
         text = prepare(text, self.name, launches=launches) + requests + "\n"
         output = compile_to_llvm(text, self.name, options, included)
@@ -125,34 +128,36 @@ class Module:
         _refuse_results(unoptimized)
         _refuse_direct_calls(unoptimized)
         entries = [_entry(unoptimized, i) for i in range(len(expressions))]
+        if any(piece.code >= _NO_SCALAR for _, pieces in entries for piece in pieces):
+            unoptimized = self._compile(expressions, types=True)
+            entries = [(symbol, _pieces(unoptimized, symbol)) for symbol, _ in entries]
         self._kernels |= zip(expressions, self._translated(unoptimized, entries, expressions))
 
     def _translated(
-        self, unoptimized: str, entries: Sequence[tuple[str, Sequence[int]]], expressions: Sequence[str] = ()
+        self, unoptimized: str, entries: Sequence[tuple[str, Sequence[Piece]]], expressions: Sequence[str] = ()
     ) -> list[CppKernel]:
-        """The kernels with the symbols and parameter types ``entries``; ``expressions`` are what asked for them."""
+        """The kernels with the symbols and pieces ``entries``; ``expressions`` are what asked for them."""
         found = []
         symbols = {symbol for symbol, _ in entries}
         texts = texts_of(self.name, self.text, self.files)
         refuse_host_functions(unoptimized, symbols, TILE, texts, self.defines)
         refuse_statements(unoptimized, symbols, texts, columns=not needs_expansion(self.text, self.include_dirs))
+        unoptimized = with_pieces(unoptimized, {s: p for s, p in entries if any(piece.name for piece in p)})
         module = parse_module(optimize(unoptimized, symbols), symbols)
         notes = _notes(module.globals)
         kinds = {(s, note) for s, note, _ in notes}
         locations = Locations(module.metadata)
-        for expression, (symbol, codes) in zip(expressions or [source_name(s) for s, _ in entries], entries):
+        for expression, (symbol, pieces) in zip(expressions or [source_name(s) for s, _ in entries], entries):
             if (symbol, "tw.simt") in kinds:
                 raise TileValueError(
                     f"{expression} is a SIMT kernel, which is left alone; tile kernels are __tile_global__"
                 )
             if (symbol, "tw.kernel") not in kinds:
                 raise TileValueError(f"{expression} is not a tile kernel; declare it with __tile_global__")
-            types = [TileType(element_type(code)) for code in codes]
             hints = kernel_hints(module, [(note, arguments) for s, note, arguments in notes if s == symbol])
-            function = translate_kernel(module, module.functions[symbol], source_name(symbol), types, locations, hints)
+            function = translate_kernel(module, module.functions[symbol], source_name(symbol), pieces, locations, hints)
             parameters = tuple(
-                Parameter(parameter_name(argument), type.dtype)
-                for (argument, _), type in zip(module.functions[symbol].arguments, types)
+                Parameter(param.argument, value.tile.dtype) for param, value in zip(function.params, function.body.args)
             )
             found.append(CppKernel(expression, function, parameters))
         return found
@@ -171,14 +176,14 @@ def _request_name(expression: str) -> str:
     return "kernel " + expression.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
 
-def _entry(text: str, number: int) -> tuple[str, list[int]]:
-    """The symbol and the parameter type codes of a requested kernel, from the constant that describes it."""
+def _entry(text: str, number: int) -> tuple[str, list[Piece]]:
+    """The symbol and the pieces of a requested kernel, from the constant that describes it."""
     found = parse_constant(parts_of(text).others.get(f"{_ENTRY}{number}", ""))
     if found is None:
         raise TileUnsupportedFeatureError("the compiler did not describe the requested kernel")
     kernel, codes = found[1].value
     every = [code.value for code in codes.value] if codes.value else [0] * lanes_of(codes.type)
-    return kernel.name, every[:-1]
+    return kernel.name, [Piece(position, 0, code) for position, code in enumerate(every[:-1])]
 
 
 def function_notes(llvm: str) -> list[tuple[str, str, str]]:
@@ -197,10 +202,11 @@ def _notes(globals: Mapping[str, str]) -> list[tuple[str, str, str]]:
     return found
 
 
-def described(unoptimized: str, symbols: Sequence[str]) -> list[tuple[str, str, list[int]]]:
-    """Symbol, name and codes of the parameter types of each of the kernels ``symbols``, from full debug information.
+def described(unoptimized: str, symbols: Sequence[str]) -> list[tuple[str, str, list[Piece]]]:
+    """Symbol, name and pieces of the parameters of each of the kernels ``symbols``, from full debug information; of
+    SIMT kernels no pieces.
 
-    TileTypeError, where it is declared, for a tile kernel with a parameter that is no scalar, or with a result.
+    TileTypeError, where it is declared, for a parameter that tile kernels do not take, or for a kernel with a result.
     """
     _refuse_results(unoptimized)
     parts = parts_of(unoptimized)
@@ -211,8 +217,13 @@ def described(unoptimized: str, symbols: Sequence[str]) -> list[tuple[str, str, 
         number = parts.functions[symbol].subprogram if symbol in parts.functions else None
         subprogram = -1 if number is None else number
         name = locations.fields(subprogram).get("name", source_name(symbol))
-        found.append((symbol, name, parameter_codes(locations, subprogram) if symbol in tile else []))
+        found.append((symbol, name, parameter_pieces(locations, subprogram) if symbol in tile else []))
     return found
+
+
+def _pieces(unoptimized: str, symbol: str) -> list[Piece]:
+    """The pieces of a kernel's parameters, from full debug information."""
+    return described(unoptimized, [symbol])[0][2]
 
 
 def _refuse_results(unoptimized: str) -> None:

@@ -25,11 +25,11 @@ def is_instance(symbol: str) -> bool:
 
 def _qualified(symbol: str) -> tuple[list[str], str]:
     """The names that a symbol begins with, and what follows them."""
-    symbol, position = _bytes(symbol), 2
-    names: list[str] = []
-    nested = symbol[position : position + 1] == "N"
-    position += nested
-    while (match := re.compile(r"L?(\d+)").match(symbol, position)) is not None and (nested or not names):
+    symbol = _bytes(symbol)
+    start = re.compile(r"_Z(NK?)?(St(?:3__1)?)?").match(symbol)
+    assert start is not None
+    nested, names, position = start[1] is not None, ["std"] if start[2] else [], start.end()
+    while (match := re.compile(r"L?(\d+)").match(symbol, position)) is not None and (nested or names in ([], ["std"])):
         length = int(match.group(1))
         names.append(_text(symbol[match.end() : match.end() + length]))
         position = match.end() + length

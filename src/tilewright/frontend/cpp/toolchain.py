@@ -38,7 +38,7 @@ _COMMON = (
 _FLAGS = (
     "-D__CUDA_ARCH__=900",  # as what programs are told of the device here
     *("-target", "x86_64-linux-gnu", "-fno-builtin", "-ffp-contract=off", "-fno-discard-value-names"),
-    *("-gline-tables-only", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}"),
+    *("-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}"),
     *("-Wc++11-narrowing", "-Wno-error=c++11-narrowing"),
 )
 # Keywords stay for what looks for them in the text, and so do includes of system headers, where nothing is rewritten.
@@ -64,9 +64,10 @@ _MACROS = (
 _DELAY_TEMPLATES = ("-fdelayed-template-parsing",)
 _NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")
 _SIMT = ("-DTW_SIMT", "-Xclang", "-fdeclspec", "-fno-math-errno")  # of host code with SIMT kernels
+_TYPES = ("-g", "-Xclang", "-fno-use-ctor-homing")  # of classes that are made in other files, too
 # The instruction for bfloat16 makes zeros of subnormal numbers.
 _PRECISE = ("-Xclang", "-target-feature", "-Xclang", "-avx512bf16") if platform.machine() in ("x86_64", "AMD64") else ()
-_HOST_FLAGS = (*_PRECISE, "-DTW_HOST", "-fPIC", "-g", "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}")
+_HOST_FLAGS = (*_PRECISE, "-DTW_HOST", "-fPIC", *_TYPES, "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}")
 # What a program does wrong on the host happens where it is written: `host/simt.py` takes that back for kernels.
 _FAITHFUL = ("-fno-delete-null-pointer-checks", "-fno-strict-return")
 _FAST = (*_PRECISE, "-O2", "-fno-math-errno")
@@ -181,13 +182,14 @@ def require_compiler() -> Compiler:
 @dataclass(frozen=True)
 class Options:
     """How a source is compiled. ``host`` is for code that this processor will run, ``exceptions`` for kernels with host
-    code next to them."""
+    code next to them, ``types`` for kernels that take classes, whose members debug information tells."""
 
     std: str = "c++20"
     defines: Mapping[str, str | int] = field(default_factory=dict)
     include_dirs: Sequence[str | os.PathLike[str]] = ()
     exceptions: bool = False
     host: bool = False
+    types: bool = False
 
     def flags(self, text: str, defines: Mapping[str, str | int]) -> list[str]:
         """The compiler's options for ``text``; ``defines`` are the definitions that no line before it makes."""
@@ -197,7 +199,8 @@ class Options:
             on_gpu = "TW_SIMT_GPU" in self.defines
             flags += (*_HOST_FLAGS, *(() if on_gpu else _FAITHFUL), *(_SIMT if simt else ()))
         else:
-            flags += _FLAGS if self.exceptions else (*_FLAGS, *_NO_EXCEPTIONS)
+            flags += (*_FLAGS, *(_TYPES if self.types else ("-gline-tables-only",)))
+            flags += () if self.exceptions else _NO_EXCEPTIONS
         for path in self.include_dirs:  # a toolkit's headers are for nvcc; ours, of the same names, come first
             is_toolkit = Path(path, "crt/host_config.h").is_file()
             flags += ["-idirafter" if is_toolkit else "-I", str(path)]

@@ -42,6 +42,15 @@ def type_code(type: ElementType) -> int:
     return _NUMERIC.index(type)
 
 
+def llvm_type(code: int) -> str:
+    """The type of LLVM in which a number or pointer is kept in memory."""
+    type = element_type(code)
+    if isinstance(type, PointerType):
+        return "ptr"
+    floats = {"float16": "half", "bfloat16": "bfloat", "float32": "float", "tfloat32": "float", "float64": "double"}
+    return floats.get(type.name, f"i{8 * type.bytes}")
+
+
 def tile_type(code: int) -> TileType:
     """The tile type packed into ``code``: six bits of element code; then each length as zeros before a one."""
     shape = []

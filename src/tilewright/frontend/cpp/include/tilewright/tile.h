@@ -334,8 +334,6 @@ consteval unsigned parameter_code() {
 }
 template <typename R, typename... A>
 constexpr kernel_entry<R, A...> describe(R (*function)(A...)) {
-    static_assert(((parameter_code<A>() != cuda::tiles::detail::code_none) && ...),
-                  "a kernel parameter must be a scalar: a number, an enumeration or a pointer");
     return {function, {parameter_code<A>()..., 0}};
 }
 template <typename R, typename... A>
