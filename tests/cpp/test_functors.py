@@ -53,6 +53,7 @@ int main() {
 # Classes as CUDA passes them: in registers, in memory, as a copy that a constructor makes, and not at all.
 BY_VALUE = """#include <cuda_tile.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cstdio>
 namespace ct = cuda::tiles;
 template <typename T> struct View { T* data; int n; __tile__ T* at(int i) const { return data + i; } };
@@ -66,17 +67,19 @@ struct Op : Base {
   __tile__ float at(int i) const { return table[1][i] + (kind == shift ? by.f : 0.0f) + float(h) + float(rows); }
 };
 template <typename F, typename... V>
-__tile_global__ void each(Op op, F f, Nothing, float2 pair, Bits bits, Copied copied, View<float>, View<float> out, V... v) {
+__tile_global__ void each(Op op, F f, Nothing, float2 pair, Bits bits, Copied copied, View<float>, View<__nv_fp8_e4m3> quarter, View<float> out, V... v) {
   int block = ct::bid().x;
   auto i = block * 16 + ct::iota<ct::tile<int, ct::shape<16>>>();
   auto sum = ct::full<ct::tile<float, ct::shape<16>>>(op.at(block) + pair.y + float(copied.n));
-  sum = sum + float(int(bits.a) + int(bits.b) + int(bits.c));
+  sum = sum + float(int(bits.a) + int(bits.b) + int(bits.c)) + ct::element_cast<float>(ct::load(quarter.data));
   ((sum = sum + f(ct::load(v.at(0) + i))), ...);
   ct::store_masked(out.at(0) + i, sum, i < out.n && op.on);
 }
 int main() {
   float *x, *y;
-  cudaMallocManaged(&x, 128); cudaMallocManaged(&y, 128);
+  __nv_fp8_e4m3* q;
+  cudaMallocManaged(&x, 128); cudaMallocManaged(&y, 128); cudaMallocManaged(&q, 1); *q = __nv_fp8_e4m3(0.25f);
+  View<__nv_fp8_e4m3> quarter{q, 1};
   for (int i = 0; i < 32; ++i) x[i] = i;
   int by = 3; double more = 0.5;
   auto f = [by, more] __tile__ (auto t) { return t * float(by) + float(more); };
@@ -85,12 +88,12 @@ int main() {
   int wrong = 0;
   auto check = [&] {
     cudaDeviceSynchronize();
-    for (int i = 0; i < 32; ++i) wrong += y[i] != (i == 31 ? 0 : 2 + i / 16 + 4 + 0.5f + 2 + 7 + 8 + 2 * (3.0f * i + 0.5f));
+    for (int i = 0; i < 32; ++i) wrong += y[i] != (i == 31 ? 0 : 2 + i / 16 + 4 + 2.75f + 7 + 8 + 2 * (3.0f * i + 0.5f));
     for (int i = 0; i < 32; ++i) y[i] = 0;
   };
-  each<<<2>>>(op, f, none, pair, bits, copied, in, out, in, in); check();
+  each<<<2>>>(op, f, none, pair, bits, copied, in, quarter, out, in, in); check();
   auto* kernel = (void*)each<decltype(f), View<float>, View<float>>;
-  void* arguments[] = {&op, &f, &none, &pair, &bits, &copied, &in, &out, &in, &in};
+  void* arguments[] = {&op, &f, &none, &pair, &bits, &copied, &in, &quarter, &out, &in, &in};
   cudaLaunchKernel(kernel, dim3(2), dim3(1), arguments, 0, 0); check();
   cudaKernelNodeParams node{}; node.func = kernel; node.gridDim = node.blockDim = dim3(2); node.blockDim.x = 1;
   node.gridDim.y = node.gridDim.z = node.blockDim.y = node.blockDim.z = 1; node.kernelParams = arguments;

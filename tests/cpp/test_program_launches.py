@@ -199,6 +199,7 @@ template <typename F> __tile_global__ void by_lambda(float* p) { ct::store(p, F{
 template <typename... Ins> __tile_global__ void pack(float* p, const Ins* __restrict__... ins) { ct::store(p, (float(ct::load(ins)) + ...)); }
 namespace { __tile_global__ void hidden(float* p) { ct::store(p, 10.0f); } }
 struct Host { static __tile_global__ void member(float* p) { ct::store(p, 11.0f); } };
+extern "C" __tile_global__ void $of$generators(float* p) { ct::store(p, 13.0f); }
 static __tile_global__ void own(float* __restrict__ p, Mode m) { ct::store(p, m == Mode::mul ? 12.0f : 0.0f); }
 """
 
@@ -222,9 +223,10 @@ def test_kernels_are_known_by_their_symbols(tmp_path: Path, environment: dict[st
   hidden<<<1>>>(p + 10);
   Host::member<<<1>>>(p + 11);
   own<<<1>>>(p + 12, Mode::mul);
-  for (int k = 0; k < 13; ++k) printf("%g ", p[k]);
+  $of$generators<<<1>>>(p + 13);
+  for (int k = 0; k < 14; ++k) printf("%g ", p[k]);
   printf("%s\\n", cudaGetErrorName(cudaGetLastError()));
 """
     out, err, status = run_main(tmp_path, environment, body, NAMED_KERNELS)
     assert (err, status) == ("", 0)
-    assert out == "0.1 0.25 2.5 4 5 97 6 8 6 11 10 11 12 cudaSuccess\n"
+    assert out == "0.1 0.25 2.5 4 5 97 6 8 6 11 10 11 12 13 cudaSuccess\n"

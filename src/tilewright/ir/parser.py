@@ -310,7 +310,7 @@ class _Parser:
 
     def function(self) -> Function:
         self.expect("func", "@")
-        name = self.word()
+        name = self.string() if self.tokens[self.next][0] == "string" else self.word()
         while self.accept(":"):  # a C++ name: space::kernel
             self.expect(":")
             name += f"::{self.take('word')}"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,9 @@ from tilewright.ir.types import PartitionViewType, PointerType, SharedType, Tens
 def print_function(function: Function, *, locations: bool = False) -> str:
     """``function`` as text; with ``locations`` every op carries its source location."""
     return _Printer(locations).function(function)
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,8 @@ class _Printer:
         if function.may_alias:
             hints += " may_alias"
         loc = f" loc({print_loc(function.loc)})" if self.locations else ""
-        lines = [f"func @{function.name}({', '.join(params)}){hints}{loc} {{"]
+        name = function.name if all(map(_WORD.fullmatch, function.name.split("::"))) else json.dumps(function.name)
+        lines = [f"func @{name}({', '.join(params)}){hints}{loc} {{"]
         self.body(function.body, "  ", lines)
         return "\n".join([*lines, "}", ""])
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cpp_harness import PREAMBLE, launch, ops, run
 
+import tilewright as ct
 from tilewright.backends.registry import get_backend
 from tilewright.frontend.cpp.module import CppKernel, Module
 from tilewright.ir.dtypes import float16, float32, int32, uint64
@@ -248,3 +249,11 @@ def test_attention() -> None:
     scores = np.exp(0.125 * q.astype(np.float32) @ k.astype(np.float32).T)
     want = scores / scores.sum(1, keepdims=True) @ v.astype(np.float32)
     np.testing.assert_allclose(out, want, atol=1e-3)
+
+
+def test_names_beyond_ascii_on_gpus() -> None:
+    text = f"{PREAMBLE}__tile_global__ void ärger$(float* p) {{ ct::store(p, 1.0f); }}"
+    kernel = ct.cpp.compile(text, name="names.cu").kernel("ärger$")
+    with ct.use_backend("gpu"):
+        compiled = kernel.compile_for("sm_90", (np.zeros(1, np.float32),))
+    assert ".entry _rger_(" in compiled.executable.stages()["PTX"]

@@ -17,7 +17,7 @@ class DevicePointer:
         # Two dimensions, of which one counts downwards: an array cannot say otherwise that memory lies before it.
         self.__array_interface__: Mapping[str, Any] = {
             "version": 3,
-            "typestr": dtype.str,
+            "typestr": _typestr(dtype),
             "data": (address, False),
             "shape": (before + 1, after),
             "strides": (-size, size),
@@ -30,8 +30,13 @@ class GpuPointer:
     def __init__(self, address: int, bounds: tuple[int, int], dtype: np.dtype[Any]) -> None:
         self.__cuda_array_interface__: Mapping[str, Any] = {
             "version": 3,
-            "typestr": dtype.str,
+            "typestr": _typestr(dtype),
             "data": (address, False),
             "shape": ((bounds[1] - address) // dtype.itemsize,),
             "strides": (dtype.itemsize,),
         }
+
+
+def _typestr(dtype: np.dtype[Any]) -> str:
+    """What an array interface calls ``dtype``: the protocol has no 8-bit floats, which have a name here."""
+    return dtype.str if dtype.isbuiltin == 1 else dtype.name

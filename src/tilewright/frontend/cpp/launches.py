@@ -16,7 +16,7 @@ from tilewright.ir.location import Loc
 _OPEN, _CLOSE = "([{", ")]}"
 _GROUPS = {">": ("<", ">"), ")": ("(", ")"), "]": ("[", "]")}  # by their ends
 _CALLED = re.compile(
-    r"\b(?!(?:if|while|for|switch|return|else|do)\b)\w+\s*\Z|[]>]\s*\Z"
+    r"\b(?!(?:if|while|for|switch|return|else|do)\b)[\w$]+\s*\Z|[]>]\s*\Z"
 )  # before the arguments of a call
 _NO_BRACKET = re.compile(r"(?:->|<<|<=>|<=)\Z")  # operators among template arguments, which hold < or >
 
@@ -101,7 +101,7 @@ def _callee(masked: str, end: int) -> int:
             if group == ("(", ")") and not _CALLED.search(masked[: max(end, 0)]):
                 return end
             end = len(masked[: max(end, 0)].rstrip())
-        word = re.search(r"(?:\btemplate\s+)?\w+\s*\Z", masked[:end]) if end > 0 else None
+        word = re.search(r"(?:\btemplate\s+)?[\w$]+\s*\Z", masked[:end]) if end > 0 else None
         if word is None:
             return -1
         end = word.start()
@@ -109,7 +109,9 @@ def _callee(masked: str, end: int) -> int:
         if qualifier is None:
             return end
         before = masked[: qualifier.start()].rstrip()
-        if qualifier[1] == "::" and (not re.search(r"[\w>]\Z", before) or re.search(r"\b(?:return|else|do)\Z", before)):
+        if qualifier[1] == "::" and (
+            not re.search(r"[\w$>]\Z", before) or re.search(r"\b(?:return|else|do)\Z", before)
+        ):
             return qualifier.start()
         end = qualifier.start()
 

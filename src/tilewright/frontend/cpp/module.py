@@ -29,7 +29,7 @@ from tilewright.ir.types import ElementType
 
 _ENTRY = "__tw_kernel_"
 _NO_SCALAR = 64  # `code_none` of the headers
-_EXPRESSION = re.compile(r"\s*&?\s*(?P<name>[A-Za-z_:][\w:]*\s*(?:<.*>)?)\s*(?P<parameters>\(.*\))?\s*\Z", re.DOTALL)
+_EXPRESSION = re.compile(r"\s*&?\s*(?P<name>(?!\d)[\w$:]+\s*(?:<.*>)?)\s*(?P<parameters>\(.*\))?\s*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def add_kernel(
     threads = tile_threads + (roles.producer_warps * LANES if roles is not None else 0)
     if called is None:
         own = tuple((v.tile, i) for i, v in enumerate(function.body.args))
-        called = Signature(re.sub(r"\W", "_", function.name), own)
+        called = Signature(re.sub(r"\W", "_", function.name, flags=re.ASCII), own)
     by_value = {t.index for t in tables if t.by_value}
     types = [ir.PointerType() if i in by_value else storage_type(t.dtype) for t, i in called.parameters]
     types += [ir.PointerType()] * len(maps)
