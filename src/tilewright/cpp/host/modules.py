@@ -79,6 +79,10 @@ def _plain(name: str) -> str:
     return re.sub(r"\s", "", name)
 
 
+class ClassParameterError(TileTypeError):
+    """A kernel that a program compiles while it runs takes a class, which is not available there."""
+
+
 class OptionError(ValueError):
     """An option that NVRTC does not have, or that has no value."""
 
@@ -212,11 +216,11 @@ def loaded(image: bytes, expression: str) -> Kernel:
 
 
 def _of_numbers(kernel: Function) -> Function:
-    """``kernel``. TileTypeError where it takes a class."""
+    """``kernel``. ClassParameterError where it takes a class."""
     member = next((param.argument for param in kernel.params if "." in param.argument), None)
     if member is None:
         return kernel
-    raise TileTypeError(
+    raise ClassParameterError(
         f"the kernel {kernel.name}, which the program compiles while it runs, takes a class: '{member.split('.')[0]}'; "
         "pass what is in it, or a pointer to it",
         kernel.loc,
@@ -287,7 +291,7 @@ class Modules:
             if number is None:
                 self._prepare([kernel])
         except (TileError, ValueError) as e:
-            if isinstance(e, TileTypeError):
+            if isinstance(e, ClassParameterError):
                 print(f"tilewright: {told(e)}", file=sys.stderr, flush=True)
             return -1
         number = self._numbers.setdefault(key, len(self._numbers))
