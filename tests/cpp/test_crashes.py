@@ -43,6 +43,18 @@ __global__ void shares(int* p, int n, int d) {
         p[threadIdx.x] += i
             * (n / d);  // out of a loop
 }
+__global__ void beyond(int* p, int n) {
+    __shared__ int s[64];
+    for (int i = threadIdx.x; i < n; i += 64) s[i] = i;  // past an array
+    __syncthreads();
+    p[threadIdx.x] = s[63 - threadIdx.x];
+}
+__device__ int deep(int n) {
+    volatile int own[64];
+    own[n & 63] = n;
+    return n < 0 ? 0 : deep(n + 1) + own[n & 63];  // no end
+}
+__global__ void calls(int* p) { *p = deep(*p & 1); }
 __tile_global__ void tile(int* p) { *p = 1; }  // a tile
 __tile_global__ void follow(int** p) { **p = 1; }  // found in memory
 int inner(int* p) {
@@ -66,6 +78,8 @@ int main(int argc, char** argv) {
     if (what == 8) { cudaMemset(p, 1, 8); follow<<<1>>>((int**)p); }
     if (what == 9) { int* none = nullptr; nothing((int*)argv[1]); *none = 1; }  // null
     if (what == 10) shares<<<1, 64>>>(p, 3, 0);
+    if (what == 11) beyond<<<4, 64>>>(p, 1 << 20);
+    if (what == 12) calls<<<1, 1>>>(p);
     if (what == 6) return std::vector<int>(3).at(what);  // in a library
     cudaError_t error = cudaDeviceSynchronize();
     printf("%s %s\\n", cudaGetErrorName(error), cudaGetErrorName(cudaGetLastError()));
@@ -97,6 +111,7 @@ def run(program: Path, what: int) -> subprocess.CompletedProcess[str]:
         (2, "division", "split", "cudaErrorLaunchFailure"),
         (3, "after shuffles", "warps", "cudaErrorIllegalAddress"),
         (10, "out of a loop", "shares", "cudaErrorLaunchFailure"),
+        (11, "past an array", "beyond", "cudaErrorIllegalAddress"),
     ],
 )
 def test_a_fault_of_a_kernel_is_an_error_that_names_its_line(
@@ -105,6 +120,12 @@ def test_a_fault_of_a_kernel_is_an_error_that_names_its_line(
     done = run(program, what)
     assert done.stdout == f"{error} {error}\n" and done.returncode == 0, done.stderr
     assert f"tilewright: {program}:{line(comment)}: " in done.stderr and f" of {kernel}\n" in done.stderr
+
+
+def test_calls_without_end_are_an_error_of_their_kernel(program: Path) -> None:
+    done = run(program, 12)
+    assert done.stdout == "cudaErrorIllegalAddress cudaErrorIllegalAddress\n" and done.returncode == 0, done.stderr
+    assert "an access outside of the stack of a thread: " in done.stderr and " of calls\n" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -144,14 +165,15 @@ def test_programs_without_python_name_lines_where_the_compiler_is_still_there(pr
     command = [sys.executable, "-m", "tilewright", "c++", str(program), "-o", str(program.with_suffix(""))]
     subprocess.run(command, check=True, timeout=300)
     said = {}
-    for what in (0, 4, 7, 8):
+    for what in (0, 4, 7, 8, 11):
         native = [str(program.with_suffix("")), str(what)]
         done = subprocess.run(native, capture_output=True, text=True, timeout=300, check=False)
         said[what] = done.returncode, done.stdout, done.stderr
     error = "cudaErrorIllegalAddress cudaErrorIllegalAddress\n"
-    assert [code for code, _, _ in said.values()] == [0, -signal.SIGSEGV, 0, -signal.SIGSEGV], said
+    assert [code for code, _, _ in said.values()] == [0, -signal.SIGSEGV, 0, -signal.SIGSEGV, 0], said
     assert said[0][1] == said[7][1] == error
     assert f"tilewright: {program}:{line('store')}: an access to address" in said[0][2]
+    assert f"tilewright: {program}:{line('past an array')}: an access outside of the variables of a block" in said[11][2]
     assert f"tilewright: {program}:{line('load')}: the program crashes: " in said[4][2]
     assert f"{program}:{line('a tile')}:" in said[7][2] and "through 'p', which is a null pointer" in said[7][2]
     assert f"tilewright: {program}:{line('found in memory')}: the program crashes: " in said[8][2]

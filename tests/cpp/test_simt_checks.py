@@ -83,6 +83,35 @@ def test_right_programs_are_clean(tmp_path: Path) -> None:
     assert done.stderr == "5 launches checked: no violation\n"
 
 
+STRUCTS = """
+#include <cuda_runtime.h>
+struct Seven { unsigned char v[7]; };
+struct Named { int n; float scale; };
+__constant__ Named named;
+__device__ Seven sum(Seven const& a, Seven const& b) {
+  Seven s;
+  for (int i = 0; i < 7; ++i) s.v[i] = a.v[i] + b.v[i];
+  return s;
+}
+__global__ void add(Seven const* a, Seven* b, float* scale) {
+  b[threadIdx.x] = sum(a[threadIdx.x], b[threadIdx.x]);
+  if (threadIdx.x == 0) *scale = named.scale;
+}
+int main() {
+  Seven *a, *b; float* f; Named h{1, 2.5f};
+  cudaMallocManaged(&a, 70); cudaMallocManaged(&b, 70); cudaMallocManaged(&f, 4);
+  cudaMemset(a, 3, 70); cudaMemset(b, 4, 70); cudaMemcpyToSymbol(named, &h, sizeof h);
+  add<<<1, 10>>>(a, b, f);
+  return cudaDeviceSynchronize() || b[9].v[6] != 7 || *f != 2.5f;
+}
+"""
+
+
+def test_structs_of_odd_sizes_and_members_of_constants(tmp_path: Path) -> None:
+    done = check(tmp_path / "program.cu", STRUCTS)
+    assert (done.returncode, done.stderr) == (0, "1 launch checked: no violation\n")
+
+
 HALO = """
 __global__ void __launch_bounds__(64) blur(float const* x, float* y, int width) {
   __shared__ float s[66];

@@ -82,6 +82,8 @@ def with_checks(text: str, functions: set[str], kernels: Collection[str]) -> str
 
 
 def _size(type: str) -> str:
+    if type[0] == "i":  # memory for seven bytes of a struct takes eight, and an access to them touches seven
+        return str(-(-int(type[1:]) // 8))
     return f"ptrtoint (ptr getelementptr ({type}, ptr null, i32 1) to i64)"
 
 

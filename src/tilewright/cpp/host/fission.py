@@ -34,6 +34,7 @@ RUNTIME = {  # functions of the runtime that split kernels call
     "llvm.vector.reduce.and.v32i32": "declare i32 @llvm.vector.reduce.and.v32i32(<32 x i32>)",
     "llvm.cttz.i32": "declare i32 @llvm.cttz.i32(i32, i1)",
     "llvm.abs.i64": "declare i64 @llvm.abs.i64(i64, i1)",
+    "llvm.umin.i32": "declare i32 @llvm.umin.i32(i32, i32)",
     "llvm.umin.i64": "declare i64 @llvm.umin.i64(i64, i64)",
     "llvm.smax.i64": "declare i64 @llvm.smax.i64(i64, i64)",
     "__tw_simt_parts": "declare i1 @__tw_simt_parts(ptr, i32)",

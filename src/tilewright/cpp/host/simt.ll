@@ -160,21 +160,40 @@ $head
   %threads = zext i32 %count to i64
 $frame
   br label %some
+; lanes that are neighbours, also along x
 some:
-  %left = phi i32 [ %mask, %entry ], [ %others, %some ]
-  %lane.number = call i32 @llvm.cttz.i32(i32 %left, i1 true)
+  %left = phi i32 [ %mask, %entry ], [ %others, %ran ]
+  %first = call i32 @llvm.cttz.i32(i32 %left, i1 true)
+  %first.at = add nuw nsw i32 %from, %first
+  %x.first = urem i32 %first.at, %c6
+  %row = udiv i32 %first.at, %c6
+  %y = urem i32 %row, %c7
+  %z = udiv i32 %row, %c7
+  %down = lshr i32 %left, %first
+  %gaps = xor i32 %down, -1
+  %set = call i32 @llvm.cttz.i32(i32 %gaps, i1 false)
+  %room = sub i32 %c6, %x.first
+  %count.lanes = call i32 @llvm.umin.i32(i32 %set, i32 %room)
+  %behind = add i32 %first, %count.lanes
+  %behind.wide = zext i32 %behind to i64
+  %ran.wide = shl i64 -1, %behind.wide
+  %kept = trunc i64 %ran.wide to i32
+  %others = and i32 %left, %kept
+  br label %lane
+lane:
+  %lane.i = phi i32 [ 0, %some ], [ %lane.more, %lane ]
+  %lane.number = add nuw nsw i32 %first, %lane.i
   %lane.wide = zext i32 %lane.number to i64
   %lane.at = add nuw nsw i32 %from, %lane.number
   %lane.thread = zext i32 %lane.at to i64
-  %x = urem i32 %lane.at, %c6
-  %row = udiv i32 %lane.at, %c6
-  %y = urem i32 %row, %c7
-  %z = udiv i32 %row, %c7
+  %x = add nuw nsw i32 %x.first, %lane.i
 $notes
   %lane.next = $call
 $ends
-  %without = sub i32 %left, 1
-  %others = and i32 %left, %without
+  %lane.more = add nuw nsw i32 %lane.i, 1
+  %lane.go = icmp ult i32 %lane.more, %count.lanes
+  br i1 %lane.go, label %lane, label %ran$loop
+ran:
   %go = icmp ne i32 %others, 0
   br i1 %go, label %some, label %end
 end:
@@ -312,3 +331,14 @@ $to
 ${r}stop:
 $kept
   br label %stopped
+
+;; guards
+@"tw.guard.behind" = internal thread_local global [65536 x i8] zeroinitializer, section ".tbss.tw.behind"
+define internal void @"tw.guards"(ptr %into) {
+  %before = call ptr @llvm.threadlocal.address.p0(ptr @"tw.guard.before")
+  %behind = call ptr @llvm.threadlocal.address.p0(ptr @"tw.guard.behind")
+  %second = getelementptr ptr, ptr %into, i64 1
+  store ptr %before, ptr %into
+  store ptr %behind, ptr %second
+  ret void
+}

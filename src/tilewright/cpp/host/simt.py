@@ -34,11 +34,14 @@ _ANY = "*"  # what is called through a pointer
 _LIBRARY = ("_ZS", "_ZNS", "_ZKS", "_ZNKS", "_Zn", "_Zd", "_ZT")  # how names begin that are no functions of other files
 _RUNTIME = {  # functions of the runtime that only the text that is added here calls
     _CURRENT: f"declare i32 @{_CURRENT}(i32)",
+    "llvm.threadlocal.address.p0": "declare ptr @llvm.threadlocal.address.p0(ptr)",
     "__tw_simt_assert": "declare void @__tw_simt_assert(ptr, ptr, i32, ptr) noreturn",
     **RUNTIME,
 }
 _SHARED = "__tw_simt_shared"  # the shared memory that a launch sizes
 _MAX_SHARED = 227 << 10  # bytes
+_GUARDS = '"tw.guards"'  # finds the memory around shared variables, which nobody may touch while kernels run
+_GUARD_BEFORE = '@"tw.guard.before" = internal thread_local global [65536 x i8] zeroinitializer, section ".tbss.tw.before"'
 _UNROLL = ("sroa", "instruction_combine", "simplify_cfg", "loop_simplify", "lcssa", "loop_rotate", "loop_unroll")
 _MOST_WAITS = 24  # of which loops may need some more, up to the bits of a word: see `fission.py`
 _COORDINATES = 12
@@ -137,6 +140,11 @@ def _completed(text: str, added: Sequence[str], divisions: Sequence[str]) -> str
         f"define internal i32 @{INDEX}(i32 %which) {{\n"
         f"  %found = call i32 @{_CURRENT}(i32 %which)\n  ret i32 %found\n}}\n"
     )
+    if any("thread_local" in v.how for v in parts.variables.values()):
+        text = text.replace("\n@", f"\n{_GUARD_BEFORE}\n@", 1)  # variables lie in the order of the text
+        added = [*added, *simt_lines("guards")]
+    else:
+        added = [*added, f"define internal void @{_GUARDS}(ptr %into) {{\n  ret void\n}}"]
     whole = "\n".join([text, *added, index])
     if "@llvm.memcpy.p0.p0.i64(" in whole and "llvm.memcpy.p0.p0.i64" not in parts.declared:
         whole += "\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
@@ -213,9 +221,9 @@ def code_of(symbol: str, way: Way) -> str:
         names = Names(symbol, "", 0)
         tables = [f"@{names.table(name)}" for name in ("regions", "kind", "file", "line", "mask")]
         tables.append(f"@{names.together}")
-    tables.append(f"@{_table_of_divisions(symbol)}")
+    tables += [f"@{_table_of_divisions(symbol)}", f"@{_GUARDS}"]
     fields = [f"ptr @{entry('block', symbol)}", f"ptr @{entry('thread', symbol)}", f"i64 {way:d}"]
-    return f"{{ ptr, ptr, i64{', ptr' * 7} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
+    return f"{{ ptr, ptr, i64{', ptr' * 8} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
 
 
 def variables(text: str, kernels: Iterable[str], *, visible: bool = False) -> list[str]:

@@ -62,6 +62,8 @@ def _region(
 ) -> str:
     frame = [f"%f{i}" for i in range(len(kernel.frame))]
     call = _call(kernel, k, names, arguments, "lane", ("%x", "%y", "%z"), ("%given", "%taken"), frame, "%lane.thread")
+    parts = any(0 < barrier.fixed_mask < 0xFFFFFFFF for barrier in kernel.barriers if barrier.mask)
+    group = f", !llvm.access.group {names.group(k)}" if parts and is_parallel(kernel, k) else ""
     lines = simt_lines(
         "warp",
         run=names.run(k),
@@ -69,8 +71,9 @@ def _region(
         head=[*head],
         frame=frame_pointers(kernel, shared=True),
         notes=[f"  store i32 %{axis}, ptr %p{i}" for i, axis in enumerate("xyz")] if stores else [],
-        call=f"{call} noinline{locations[1]}",
-        ends=simt_lines("ends", own="lane", group=""),
+        call=f"{call}{'' if parts else ' noinline'}{locations[1]}",
+        ends=simt_lines("ends", own="lane", group=group),
+        loop=f", !llvm.loop {names.loop(k)}" if group else "",
     )
     return "\n".join(lines)
 

@@ -82,6 +82,14 @@ static bool tile_is_told(int number, void* address, void* context) {
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
     return child > 0 && status == 0;
 }
+// What the address of a fault is just outside of.
+static char const* outside(worker const* mine, size_t address) {
+    for (span const& each : mine->shared_guards)
+        if (each.has(address)) return "the variables of a block in shared memory";
+    for (span const& each : mine->stack_guards)
+        if (each.has(address)) return "the stack of a thread: an index outside of its arrays, or calls too deep";
+    return nullptr;
+}
 static void handle(int number, siginfo_t* info, void* context) {
     int const error = errno;
     bool const faulted = info->si_code > 0 && number != SIGABRT;  // not sent by another process
@@ -89,7 +97,7 @@ static void handle(int number, siginfo_t* info, void* context) {
         launch* run = here->run;
         if (__atomic_exchange_n(&run->failed, 1, __ATOMIC_ACQ_REL) == 0) {
             bool const odd = info->si_code == SI_KERNEL || (number == SIGBUS && info->si_code == BUS_ADRALN);
-            run->fault = {odd, number, counter(context), size_t(info->si_addr), {}};
+            run->fault = {odd, number, counter(context), size_t(info->si_addr), {}, outside(here, size_t(info->si_addr))};
             memcpy(run->fault.block, here->current->coordinates + 3, sizeof run->fault.block);
         }
         leave(here->current, state::done);  // never to come back
@@ -134,11 +142,14 @@ void expect_faults() {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, catch_signals);
 }
+// Where a SIMT kernel begins.
+static bool locate_kernel(simt_code const* code, char* where, int room) {
+    if (!code || !locate) return false;
+    return locate((code->how == way::warps ? size_t(code->regions[0]) : size_t(code->thread)) - base(), where, room) != 0;
+}
 void say_of(kernel const& what, char const* told) {
-    auto const* code = (simt_code const*)what.code;
     char where[512];
-    size_t offset = !code ? 0 : (code->how == way::warps ? size_t(code->regions[0]) : size_t(code->thread)) - base();
-    if (code && locate && locate(offset, where, int(sizeof where))) say("%s: %s() %s", where, what.name, told);
+    if (locate_kernel((simt_code const*)what.code, where, int(sizeof where))) say("%s: %s() %s", where, what.name, told);
     else say("%s() %s", what.name, told);
 }
 // Whether the place `where` is among `places`, of which there are some.
@@ -150,18 +161,23 @@ static bool has(char const* places, char const* where) {
 }
 // Says what a fault was that ended a launch; the error that the program gets.
 cudaError_t report_fault(launch& run) {
-    char where[512], what[128];
+    char where[512], what[160];
     size_t offset = run.fault.counter - base();
-    if (!locate || !locate(offset, where, int(sizeof where)))
+    Dl_info code;
+    bool const astray = dladdr((void*)run.fault.counter, &code) == 0;  // no code is there
+    bool const known = !astray && locate && locate(offset, where, int(sizeof where));
+    if (!known && !locate_kernel(&run.what, where, int(sizeof where)))
         snprintf(where, sizeof where, "address 0x%zx of the program's code", offset);
     if (run.fault.signal == SIGFPE && !has(run.what.divisions, where)) snprintf(where, sizeof where, "%s", run.what.divisions);
     bool const memory = run.fault.signal == SIGSEGV || run.fault.signal == SIGBUS;
-    if (memory && run.fault.misaligned) snprintf(what, sizeof what, "an access to an address that is misaligned, or none");
+    if (astray) snprintf(what, sizeof what, "the stack of a thread is overwritten, as by an index outside of its arrays");
+    else if (memory && run.fault.misaligned) snprintf(what, sizeof what, "an access to an address that is misaligned, or none");
+    else if (memory && run.fault.outside) snprintf(what, sizeof what, "an access outside of %s", run.fault.outside);
     else if (memory) snprintf(what, sizeof what, "an access to address 0x%zx, which is no memory", run.fault.address);
     else snprintf(what, sizeof what, "%s", run.fault.signal == SIGFPE ? "a division of an integer by zero" : "a trap");
     unsigned const* block = run.fault.block;
     say("%s: %s, in block (%u, %u, %u) of %s", where, what, block[0], block[1], block[2], run.kernel);
-    if (memory && run.fault.misaligned) return cudaErrorMisalignedAddress;
+    if (memory && run.fault.misaligned && !astray) return cudaErrorMisalignedAddress;
     return memory ? cudaErrorIllegalAddress : cudaErrorLaunchFailure;
 }
 

@@ -4,8 +4,11 @@
 #include "simt.h"
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace tilewright {
+static size_t page_bytes() { return size_t(sysconf(_SC_PAGESIZE)); }
+static size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 constexpr size_t stack_stride = stack_bytes + 5 * 64;  // stacks of a block do not share the sets of a cache
 
 // Saves what calls preserve on the stack, notes the stack pointer, and goes on with another stack.
@@ -232,6 +235,50 @@ static void run_block(worker* mine, unsigned long long number) {
     }
 }
 
+// Memory for the threads of a block: stacks, between pages that nobody may touch, and behind those what is known of the
+// threads.
+static bool take_memory(worker* mine, unsigned warps) {
+    size_t const page = page_bytes(), stacks = rounded(mine->threads * stack_stride, page);
+    size_t const records = warps * sizeof(warp) + mine->threads * sizeof(fiber), bytes = stacks + 2 * page + records;
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return false;
+    mine->memory = (unsigned char*)memory;
+    mine->memory_end = mine->memory + bytes;
+    size_t const first = size_t(memory), second = first + page + stacks;
+    mine->stack_guards[0] = {first, first + page};
+    mine->stack_guards[1] = {second, second + page};
+    for (span const& each : mine->stack_guards) mprotect((void*)each.start, page, PROT_NONE);
+    mine->warps = (warp*)(second + page);
+    mine->fibers = (fiber*)(mine->warps + warps);
+    for (unsigned i = 0; i < mine->threads; ++i) mine->fibers[i].stack = mine->memory + page + i * stack_stride;
+    return true;
+}
+// The pages around the variables in shared memory of each file of the program, which this thread has taken from itself.
+static thread_local list<span> guarded;
+
+static void give_guards_back(void*) {
+    for (span const& each : guarded) mprotect((void*)each.start, each.end - each.start, PROT_READ | PROT_WRITE);
+    guarded.clear();
+}
+// Whoever leaves these variables, to memory that is others', meets pages first which nobody may touch. They stay so until
+// the thread ends, whose memory another one gets.
+void guard_shared(worker* mine) {
+    static pthread_key_t key;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    unsigned char* found[2] = {};
+    mine->run->what.guards(found);
+    if (!found[0]) return;
+    pthread_once(&once, [] { pthread_key_create(&key, give_guards_back); });
+    size_t const page = page_bytes();
+    for (int i = 0; i < 2; ++i) {
+        span inner{rounded(size_t(found[i]), page), (size_t(found[i]) + guard_bytes) / page * page};
+        if (inner.end <= inner.start) continue;  // of larger pages
+        mine->shared_guards[i] = inner;
+        if (guarded.holds(inner) || mprotect((void*)inner.start, inner.end - inner.start, PROT_NONE) != 0) continue;
+        guarded.add(inner);
+        pthread_setspecific(key, &guarded);
+    }
+}
 static void* work(void* given) {
     auto* run = (launch*)given;
     worker mine{};
@@ -240,21 +287,13 @@ static void* work(void* given) {
     unsigned threads = run->block[0] * run->block[1] * run->block[2];
     mine.threads = fibers ? threads : 1;
     unsigned warps = run->what.how == way::warps ? (threads + 31) / 32 : 0;
-    size_t bytes = mine.threads * stack_stride + warps * sizeof(warp) + mine.threads * sizeof(fiber);
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
+    if (!take_memory(&mine, warps)) {
         fail(run, "tilewright", 0, "no memory for the stacks of a block");
         return nullptr;
     }
-    mine.memory = (unsigned char*)memory;
-    mine.memory_end = mine.memory + bytes;
-    mine.warps = (warp*)(mine.memory + mine.threads * stack_stride);
-    mine.fibers = (fiber*)(mine.warps + warps);
+    guard_shared(&mine);
     for (unsigned i = 0; i < warps; ++i) mine.warps[i].lanes = threads - 32 * i < 32 ? threads - 32 * i : 32;
-    for (unsigned i = 0; i < mine.threads; ++i) {
-        mine.fibers[i].stack = (unsigned char*)memory + i * stack_stride;
-        place(run, mine.fibers[i], i);
-    }
+    for (unsigned i = 0; i < mine.threads; ++i) place(run, mine.fibers[i], i);
     here = &mine;
     if (fibers)
         for (share some(run); some.first < some.end; some = share(run))
@@ -267,10 +306,9 @@ static void* work(void* given) {
     here = nullptr;
     free(mine.frames);
     forget(mine.checked);
-    munmap(memory, bytes);
+    munmap(mine.memory, size_t(mine.memory_end - mine.memory));
     return nullptr;
 }
-
 
 // Threads that wait for launches. One launch has them at a time; another one, of another thread of the program, runs on
 // its own meanwhile. A process that was forked has none of its parent's.

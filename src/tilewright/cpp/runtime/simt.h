@@ -55,9 +55,14 @@ struct simt_code {
     long long const* masks;
     together all;
     char const* divisions;  // places of those that may be by zero, between which is " or "
+    // Writes the addresses of the `guard_bytes` bytes before and behind this thread's variables in shared memory; nothing
+    // where there are none.
+    void (*guards)(unsigned char** found);
 };
+constexpr size_t guard_bytes = 64 << 10;  // `tw.guard` of cpp/host/simt.ll
 struct span {
     size_t start, end;
+    bool has(size_t address) const { return address >= start && address < end; }
 };
 // Who used a byte of shared memory last, of the threads of a block, which are counted from 1.
 struct cell {
@@ -102,6 +107,7 @@ struct launch {
         int signal;  // 0 if there was none
         size_t counter, address;
         unsigned block[3];
+        char const* outside;  // of what the address is, just; null where that is not known
     } fault;
 };
 // The threads of a warp: all at one place, or each at its own. A place is a region that is to run, or a barrier.
@@ -124,6 +130,7 @@ struct worker {
     unsigned threads;
     int outcome;  // of the latest barrier
     unsigned char *memory, *memory_end;  // of the fibers
+    span shared_guards[2], stack_guards[2];  // whole pages which nobody may touch
     checks checked;
     warp* warps;
     void* frames;  // of blocks that are split at their barriers
@@ -134,6 +141,7 @@ extern thread_local worker* here;
 constexpr int column_shift = 20;  // what tells a barrier's line has its column above these bits: `TW_PLACE` of simt.h
 
 void leave(fiber* self, state now);
+void guard_shared(worker* mine);
 void expect_faults();
 cudaError_t report_fault(launch& run);
 void fail(launch* run, char const* file, int line, char const* what);

@@ -36,7 +36,8 @@ class Operand:
     @property
     def base(self) -> str:
         """The variable that the value is, or that a constant expression is made from; "" for other constants."""
-        return next((token for token in _TOKEN.findall(self.value) if token[0] in "%@"), "")
+        local = self.value.startswith("%")  # elsewhere such a name is that of a type
+        return self.value if local else next((token for token in _TOKEN.findall(self.value) if token[0] == "@"), "")
 
 
 @dataclass(frozen=True)
