@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tilewright.frontend.cpp.llvm_instruction import LABEL, instruction
-from tilewright.ir.reachable import reachable
 
 
 def blocks_of(lines: Iterable[str]) -> dict[str, list[str]]:
@@ -36,14 +35,35 @@ def definitions_of(lines: Iterable[str]) -> dict[str, str]:
 
 
 def components(within: set[str], edges: Mapping[str, Sequence[str]]) -> list[set[str]]:
-    """The strongly connected components with a cycle, of the graph ``edges`` among the nodes ``within``."""
-
-    def after(name: str) -> Iterator[str]:
-        return (n for n in edges[name] if n in within)
-
-    reach = {name: set(reachable(after(name), after)) for name in within}
-    groups = {frozenset(n for n in reach[name] if name in reach[n]) for name in within if name in reach[name]}
-    return [set(group) for group in sorted(groups, key=sorted)]
+    """The strongly connected components with a cycle, of the graph ``edges`` among the nodes ``within`` (Tarjan)."""
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}  # of the nodes whose component is open, what they lead back to
+    found: list[set[str]] = []
+    for root in within:
+        ways = [] if root in numbers else [(root, iter(edges[root]))]
+        opened: list[str] = []
+        while ways:
+            name, after = ways[-1]
+            if name not in numbers:
+                numbers[name] = lowest[name] = len(numbers)
+                opened.append(name)
+            other = next((n for n in after if n in within and (n not in numbers or n in lowest)), None)
+            if other is not None and other not in numbers:
+                ways.append((other, iter(edges[other])))
+            elif other is not None:
+                lowest[name] = min(lowest[name], numbers[other])
+            else:
+                ways.pop()
+                if ways:
+                    lowest[ways[-1][0]] = min(lowest[ways[-1][0]], lowest[name])
+                if lowest[name] == numbers[name]:
+                    group = set(opened[opened.index(name) :])
+                    del opened[-len(group) :]
+                    for each in group:
+                        del lowest[each]
+                    if len(group) > 1 or name in edges[name]:
+                        found.append(group)
+    return sorted(found, key=sorted)
 
 
 def loops(edges: Mapping[str, Sequence[str]]) -> Iterator[tuple[set[str], set[str]]]:

@@ -34,7 +34,6 @@ def in_step(text: str, kernels: Collection[str], exchange: str) -> str:
 
 def _stores(lines: Sequence[str]) -> list[int]:
     """The lines of a function with such stores."""
-    found = list(map(instruction, lines))
-    own = {i.result for i in found if i.op == "alloca"}  # which no other lane sees
-    stores = ((n, i) for n, i in enumerate(found) if i.op == "store" and "volatile" in i.words)
-    return [n for n, i in stores if i.values[1] not in own]
+    own = {instruction(line).result for line in lines if " = alloca " in line}  # which no other lane sees
+    stores = ((n, instruction(line)) for n, line in enumerate(lines) if " volatile " in line and "store " in line)
+    return [n for n, i in stores if i.op == "store" and i.values[1] not in own]

@@ -6,6 +6,7 @@ an annotation on a function, calls around an expression statement. The user's te
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -151,9 +152,10 @@ class _LineDirectives:
 
 def blank(text: str) -> str:
     """``text`` with all but its line ends blanked."""
-    return re.sub(r"[^\n]", " ", text)
+    return "\n".join(" " * len(line) for line in text.split("\n"))
 
 
+@functools.lru_cache(maxsize=1 << 11)  # of headers, as several checks of a file ask
 def mask(text: str) -> str:
     """``text`` with comments and literals blanked, position by position."""
     return _SKIP.sub(lambda m: m.group().replace("'", "_") if m["number"] else blank(m.group()), text)
