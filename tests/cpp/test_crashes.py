@@ -80,6 +80,7 @@ int main(int argc, char** argv) {
     if (what == 10) shares<<<1, 64>>>(p, 3, 0);
     if (what == 11) beyond<<<4, 64>>>(p, 1 << 20);
     if (what == 12) calls<<<1, 1>>>(p);
+    if (what == 13) plain(p);  // called
     if (what == 6) return std::vector<int>(3).at(what);  // in a library
     cudaError_t error = cudaDeviceSynchronize();
     printf("%s %s\\n", cudaGetErrorName(error), cudaGetErrorName(cudaGetLastError()));
@@ -120,6 +121,12 @@ def test_a_fault_of_a_kernel_is_an_error_that_names_its_line(
     done = run(program, what)
     assert done.stdout == f"{error} {error}\n" and done.returncode == 0, done.stderr
     assert f"tilewright: {program}:{line(comment)}: " in done.stderr and f" of {kernel}\n" in done.stderr
+
+
+def test_a_kernel_that_is_called_like_a_function_is_named_at_the_call(program: Path) -> None:
+    done = run(program, 13)
+    assert done.stdout == "cudaSuccess cudaErrorMissingConfiguration\n" and done.returncode == 0, done.stderr
+    assert f"tilewright: {program}:{line('called')}: the kernel plain is called like a function" in done.stderr
 
 
 def test_calls_without_end_are_an_error_of_their_kernel(program: Path) -> None:

@@ -178,13 +178,15 @@ class Source:
             return None
         if function == "operator()" and _LAMBDA.search(symbol):
             return None
-        declared = [head for each in self._masked.values() if function in each for head in _heads(each, function)]
         if space.kind not in self._words:
             self._words[space.kind] = re.compile(rf"\b(?:{'|'.join(_words(space, self._all))})\b")
-        words = self._words[space.kind]
-        if not declared or any(words.search(head) or re.search(r"=\s*default\b", head) for head in declared):
-            return None
-        return function
+        words, declared = self._words[space.kind], False
+        for each in (self._masked[loc.file], *self._masked.values()):  # most say it where they are defined
+            for head in _heads(each, function) if function in each else ():
+                if words.search(head) or re.search(r"=\s*default\b", head):
+                    return None
+                declared = True
+        return function if declared else None
 
     def is_for_devices(self, symbol: str) -> bool:
         """Whether a function of the user is defined with ``__device__``."""
