@@ -41,7 +41,8 @@ _RUNTIME = {  # functions of the runtime that only the text that is added here c
 _SHARED = "__tw_simt_shared"  # the shared memory that a launch sizes
 _MAX_SHARED = 227 << 10  # bytes
 _GUARDS = '"tw.guards"'  # finds the memory around shared variables, which nobody may touch while kernels run
-_GUARD_BEFORE = '@"tw.guard.before" = internal thread_local global [65536 x i8] zeroinitializer, section ".tbss.tw.before"'
+_GUARD_BEFORE = '@"tw.guard.before" = internal thread_local global [65536 x i8] zeroinitializer'
+_GUARD_BEFORE += ', section ".tbss.tw.before"'
 _UNROLL = ("sroa", "instruction_combine", "simplify_cfg", "loop_simplify", "lcssa", "loop_rotate", "loop_unroll")
 _MOST_WAITS = 24  # of which loops may need some more, up to the bits of a word: see `fission.py`
 _COORDINATES = 12
