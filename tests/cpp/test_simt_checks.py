@@ -83,6 +83,58 @@ def test_right_programs_are_clean(tmp_path: Path) -> None:
     assert done.stderr == "5 launches checked: no violation\n"
 
 
+GLOBAL = """
+#include <cuda_runtime.h>
+__global__ void shift(int* p, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i + 1 < n) p[i] = p[i + 1];  // races
+}
+__global__ void sum(int* p, int* total) { *total = *total + p[threadIdx.x]; }  // races
+__global__ void sync(int* p, int* q, int* flag) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, first = blockIdx.x * blockDim.x;
+  p[i] = i; *flag = 1;
+  __syncthreads();
+  q[i] = p[first + (threadIdx.x + 40) % blockDim.x];  // races
+  p[i] = i + 1;  // races
+}
+__global__ void last(int* parts, unsigned* count, int* result) {
+  __shared__ bool is_last;
+  if (threadIdx.x == 0) {
+    parts[blockIdx.x] = blockIdx.x;
+    __threadfence();
+    is_last = atomicInc(count, gridDim.x) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!is_last || threadIdx.x) return;
+  for (int i = 0; i < gridDim.x; ++i) *result += parts[i];
+}
+__global__ void pass(int* data, volatile int* flag) {
+  if (blockIdx.x == 0) { data[threadIdx.x] = 7; __threadfence(); __syncthreads(); if (threadIdx.x == 0) *flag = 1; }
+  else { while (*flag == 0) {} __threadfence(); data[threadIdx.x + 64] = data[threadIdx.x]; }
+}
+int main() {
+  int* p; cudaMallocManaged(&p, 4096); cudaMemset(p, 0, 4096);
+  if (SHIFT) shift<<<2, 64>>>(p, 128);
+  if (SUM) sum<<<1, 64>>>(p, p + 200);
+  sync<<<2, 64>>>(p, p + 128, p + 300);
+  last<<<4, 64>>>(p, (unsigned*)p + 400, p + 401);
+  pass<<<2, 64>>>(p, p + 500);
+  return cudaDeviceSynchronize() || p[401] != 6 || p[64 + 5] != 7;
+}
+"""
+
+
+def test_races_in_memory_of_the_device(tmp_path: Path) -> None:
+    """Between blocks, and between threads of one without a barrier; none where blocks wait for each other."""
+    done = check(tmp_path / "program.cu", f"#define SHIFT 1\n#define SUM 1\n{GLOBAL}")
+    found = set(re.findall(r"^\S*program.cu:(\d+):\d+: data-race: ", done.stderr, re.MULTILINE))
+    lines = [str(number) for number, line in enumerate(GLOBAL.split("\n"), 3) if line.endswith("// races")]
+    assert done.returncode == 1 and found == set(lines), done.stderr
+    right = GLOBAL.replace("  p[i] = i + 1;  // races", "")
+    done = check(tmp_path / "right.cu", f"#define SHIFT 0\n#define SUM 0\n{right}")
+    assert (done.returncode, done.stderr) == (0, "3 launches checked: no violation\n")
+
+
 STRUCTS = """
 #include <cuda_runtime.h>
 struct Seven { unsigned char v[7]; };

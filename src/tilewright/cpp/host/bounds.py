@@ -33,6 +33,7 @@ _HEAP |= dict.fromkeys(("free", "_ZdlPv", "_ZdaPv"), "__tw_simt_free")
 _HEAP |= dict.fromkeys(("_ZdlPvm", "_ZdaPvm"), "__tw_simt_free_sized")
 _UNKNOWN, _OF_LAUNCH = "0", "-1"  # sizes of variables: of none, and of one that a launch sizes
 _LOAD, _STORE, _ATOMIC = range(3)  # as the runtime numbers them; an atomic load or store is _ATOMIC more
+_VOLATILE = 8  # and a volatile one so much more
 _COPIES = ("llvm.memcpy.", "llvm.memmove.", "llvm.memset.")
 _ARITHMETIC = (*DIVISIONS, "shl", "lshr", "ashr")  # in the order in which the runtime numbers them
 _WIDEST = 64  # bits of the integers whose arithmetic is checked
@@ -187,6 +188,7 @@ def _accesses(i: Instruction) -> Iterator[tuple[Operand, str, int, int]]:
     if i.pointer is not None:
         what = _STORE if i.op == "store" or "xchg" in i.words else _LOAD if i.op == "load" else _ATOMIC
         what += _ATOMIC if "atomic" in i.words or "xchg" in i.words else 0
+        what += _VOLATILE if "volatile" in i.words else 0
         type = i.type if i.op == "load" else i.args[i.op in ("atomicrmw", "cmpxchg")].type
         yield i.pointer, _size(type), i.alignment, what
     elif i.callee.startswith(_COPIES):

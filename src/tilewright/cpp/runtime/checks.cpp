@@ -94,6 +94,7 @@ static owner find_owner(worker* mine, size_t address, span* bounds) {
     if (bounds_of((void const*)address, &bounds->start, &bounds->end)) {
         known.latest = *bounds;
         known.written = written_bytes((void const*)address);
+        known.users = users_of((void const*)address);
         return owner::device;
     }
     if (!known.stack.end) known.stack = stack_of_this_thread();
@@ -118,9 +119,17 @@ static void* harmless(checks& known, size_t size) {
 void passed_barrier(worker* mine) { ++mine->checked.barriers; }
 void passed_by_warp(worker* mine, unsigned warp) { ++mine->checked.warp_barriers[warp % 32]; }
 
-enum : int { loads, stores, updates, atomic_stores };  // updates are atomic operations that read
+enum : int { loads, stores, updates, atomic_stores, of_volatile = 8 };  // updates are atomic operations that read
 constexpr unsigned short several_readers = 0xffff, in_one_warp = 0x8000;
 
+// Notes which block runs.
+static void begin_block(checks& known, unsigned const* c) {
+    if (known.block && memcmp(known.at, c + 3, sizeof known.at) == 0) return;
+    ++known.block;
+    memcpy(known.at, c + 3, sizeof known.at);
+    known.barriers = 0;
+    memset(known.warp_barriers, 0, sizeof known.warp_barriers);
+}
 static cell* cells_of(checks& known, size_t address, size_t* left) {
     for (shadow const& each : known.shadows)
         if (address >= each.where.start && address < each.where.end) {
@@ -143,12 +152,6 @@ static char const* watch(worker* mine, size_t address, size_t size, int what, un
     size_t left = 0;
     cell* cells = cells_of(known, address, &left);
     if (!cells) return nullptr;
-    if (!known.block || memcmp(known.at, c + 3, sizeof known.at) != 0) {
-        ++known.block;
-        memcpy(known.at, c + 3, sizeof known.at);
-        known.barriers = 0;
-        memset(known.warp_barriers, 0, sizeof known.warp_barriers);
-    }
     unsigned const* b = mine->run->block;
     unsigned thread = (c[2] * b[1] + c[1]) * b[0] + c[0] + 1, warp = (thread - 1) / 32 % 32;
     unsigned now = known.barriers, in_warp = known.warp_barriers[warp];
@@ -193,6 +196,39 @@ static char const* watch_device(checks& known, size_t offset, size_t size, int w
     bool const unwritten = (what == loads || what == updates) && !memchr(bytes, 1, size);
     if (what != loads) memset(bytes, 1, size);
     return unwritten ? "undefined-value" : nullptr;
+}
+
+// Where threads of a launch use the same bytes of other memory, one of them to write, and nothing orders the two: says who
+// the other one is. Stores beside stores are left alone, as programs store the same value by several threads, and launches
+// in which blocks may have waited for each other, by atomic or volatile accesses.
+static char const* watch_users(worker* mine, size_t offset, size_t size, int what, unsigned const* c, unsigned long long* other) {
+    constexpr int of_barriers = 16, of_thread = 32;  // bits, below those of the number of the launch
+    launch& run = *mine->run;
+    if (!mine->checked.users || __atomic_load_n(&run.ordered, __ATOMIC_RELAXED)) return nullptr;
+    unsigned const *b = run.block, *g = run.grid;
+    unsigned long long const threads = (unsigned long long)b[0] * b[1] * b[2];
+    unsigned long long const block = (c[5] * (unsigned long long)g[1] + c[4]) * g[0] + c[3];
+    unsigned long long const thread = block * threads + (c[2] * b[1] + c[1]) * b[0] + c[0];
+    if (thread >> of_thread) return nullptr;
+    unsigned long long const self = run.number << (of_barriers + of_thread) | thread << of_barriers | (mine->checked.barriers & 0xffff);
+    auto const races = [&](unsigned long long user) {
+        if ((user ^ self) >> (of_barriers + of_thread)) return false;  // an earlier launch
+        unsigned long long const its = user >> of_barriers & ((1ull << of_thread) - 1);
+        if (its / threads != block) return true;
+        bool const in_warp = its % threads / 32 == thread % threads / 32;  // in which there is more order
+        return !in_warp && ((user ^ self) & 0xffff) == 0;
+    };
+    char const* wrong = nullptr;
+    for (byte_users *each = mine->checked.users + offset, *end = each + size; each < end; ++each) {
+        unsigned long long* const own = what == loads ? &each->reader : &each->writer;
+        unsigned long long const user = __atomic_load_n(what == loads ? &each->writer : &each->reader, __ATOMIC_RELAXED);
+        if (!wrong && user && races(user)) {
+            wrong = what == loads ? "a store" : "a load";
+            *other = user >> of_barriers & ((1ull << of_thread) - 1);
+        }
+        __atomic_store_n(own, self, __ATOMIC_RELAXED);
+    }
+    return wrong;
 }
 
 }  // namespace tilewright
@@ -262,6 +298,8 @@ void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, i
     worker* mine = here;
     if (!mine || !checking()) return address;
     mine->run->asked = true;
+    bool const is_volatile = done & of_volatile;
+    done &= ~of_volatile;
     if (extent == size_t(-1)) extent = mine->run->shared;
     span bounds{size_t(base), size_t(base) + extent};
     owner found = extent ? owner::variable : find_owner(mine, size_t(base), &bounds);
@@ -274,6 +312,7 @@ void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, i
     unsigned long long bytes = size, total = bounds.end - bounds.start;
     long long offset = (long long)(start - bounds.start);
     unsigned const coordinates[6] = {x, y, z, block_x, block_y, block_z};
+    begin_block(mine->checked, coordinates);
     // An access of part of an object needs no more than its own bytes do.
     size_t const even = size & -size, given = size_t(at->alignment), least = size && even < given ? even : given;
     bool const inside = found != owner::nobody && start >= bounds.start && start <= bounds.end && size <= bounds.end - start;
@@ -281,6 +320,16 @@ void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, i
         unsigned other = 0;
         char const* wrong = found == owner::variable ? watch(mine, start, size, done, coordinates, &other)
                                                      : watch_device(mine->checked, start - bounds.start, size, done);
+        if (found == owner::device && (is_volatile || done >= updates)) __atomic_store_n(&mine->run->ordered, true, __ATOMIC_RELAXED);
+        unsigned long long user = 0;
+        if (!wrong && found == owner::device)
+            if (char const* beside = watch_users(mine, start - bounds.start, size, done, coordinates, &user)) {
+                unsigned const *b = mine->run->block, *g = mine->run->grid;
+                unsigned const threads = b[0] * b[1] * b[2], t = unsigned(user % threads), k = unsigned(user / threads);
+                snprintf(message, sizeof message, "%s %llu byte%s beside %s by thread (%u, %u, %u) of block (%u, %u, %u), with no order between them",
+                         what, bytes, bytes == 1 ? "" : "s", beside, t % b[0], t / b[0] % b[1], t / b[0] / b[1], k % g[0], k / g[0] % g[1], k / g[0] / g[1]);
+                note(mine->run, "data-race", at->file, at->line, at->column, coordinates, message);
+            }
         if (!wrong) return address;
         if (!other) {
             snprintf(message, sizeof message, "%s %llu byte%s of %s", what, bytes, bytes == 1 ? "" : "s",

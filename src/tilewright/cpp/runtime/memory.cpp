@@ -21,8 +21,10 @@ struct block {
     bool on_gpu = false;  // where this machine cannot read it
     unsigned char* written = nullptr;  // for `written_bytes`
     bool trusted = false;
+    byte_users* users = nullptr;  // for `users_of`
 };
 static list<block> blocks;
+static size_t watched = 0;  // bytes of which the users are known
 // On a GPU: allocations that both sides see at the same addresses, where it has a variable of the device, copies of what
 // this machine cannot read, and memory of this machine that it is to see from now on, or no longer. Null without one.
 static struct {
@@ -50,6 +52,10 @@ static block memory(size_t size, cudaMemoryType kind) {
 }
 static void give_back(block const& what) {
     free(what.written);
+    if (what.users) {
+        munmap(what.users, (what.end - what.start) * sizeof(byte_users));
+        watched -= what.end - what.start;
+    }
     if (what.mapped) munmap((char*)what.owner - guard, what.mapped);
     else if (what.owner) (gpu.release ? gpu.release : free)(what.owner);
 }
@@ -98,6 +104,18 @@ unsigned char* written_bytes(void const* address) {
     locked here;
     block* found = find(address);
     return found && !found->trusted ? found->written : nullptr;
+}
+byte_users* users_of(void const* address) {
+    constexpr size_t most = size_t(32) << 20;
+    locked here;
+    block* found = find(address);
+    size_t const size = found ? found->end - found->start : 0;
+    if (!found || found->users || watched + size > most) return found ? found->users : nullptr;
+    int const how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* made = mmap(nullptr, size * sizeof(byte_users), PROT_READ | PROT_WRITE, how, -1, 0);
+    if (made == MAP_FAILED) return nullptr;
+    watched += size;
+    return found->users = (byte_users*)made;
 }
 void trust_memory() {
     locked here;

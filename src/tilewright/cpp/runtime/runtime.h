@@ -122,6 +122,11 @@ bool checking();
 // known, as after kernels that do not say what they write.
 unsigned char* written_bytes(void const* address);
 void trust_memory();
+// And the threads of launches that have written and read each byte last; null where that is not kept, of much memory.
+struct byte_users {
+    unsigned long long writer, reader;
+};
+byte_users* users_of(void const* address);
 bool bounds_of(void const* address, size_t* start, size_t* end);  // of the allocation that it is in, or at the end of
 void* heap(size_t size);  // memory of the device that a kernel asks for, and gives back
 bool leave_heap(void* address);

@@ -366,8 +366,9 @@ static void run_with_helpers(launch* run) {
 cudaError_t run_simt(kernel const& what, configuration const& how, void** slots) {
     unsigned const *g = how.grid, *b = how.block;
     auto const& code = *(simt_code const*)what.code;
+    static unsigned long long launches = 0;
     launch run{code, what.name, how.shared, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, 0,
-               (unsigned long long)g[0] * g[1] * g[2], 1, 0, "", 0, 0, false, {}, "", {}};
+               (unsigned long long)g[0] * g[1] * g[2], 1, 0, "", 0, 0, false, false, __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED), {}, "", {}};
     expect_faults();
     constexpr int chunks_per_thread = 64;
     unsigned long long chunks = (unsigned long long)worker_count() * chunks_per_thread;

@@ -84,6 +84,7 @@ struct checks {
     list<span> shared;  // its variables in shared memory
     span latest;        // the allocation that it used last, and as of how many changes of the heap
     unsigned char* written;  // which of its bytes are
+    byte_users* users;       // and by whom they were used
     unsigned changes;
     span stack;
     unsigned char* elsewhere;  // where what is wrong does no harm
@@ -100,6 +101,8 @@ struct launch {
     char const* file;  // where, and what
     int line, column;
     bool asked;      // its kernel has asked about an access, as code that is checked does
+    bool ordered;    // and done some by which threads of several blocks may wait for each other
+    unsigned long long number;  // among launches
     unsigned at[6];  // of the block, behind those of no thread
     char message[256];
     struct {
