@@ -54,7 +54,7 @@ __device__ int deep(int n) {
     own[n & 63] = n;
     return n < 0 ? 0 : deep(n + 1) + own[n & 63];  // no end
 }
-__global__ void alone(int* p) { *p = 2; }
+__global__ void alone(int* p) { *p = 2; }  // no launch
 __global__ void calls(int* p) { *p = deep(*p & 1); }
 __tile_global__ void tile(int* p) { *p = 1; }  // a tile
 __tile_global__ void follow(int** p) { **p = 1; }  // found in memory
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
     if (what == 10) shares<<<1, 64>>>(p, 3, 0);
     if (what == 11) beyond<<<4, 64>>>(p, 1 << 20);
     if (what == 12) calls<<<1, 1>>>(p);
-    if (what == 13) alone(p);  // called
+    if (what == 13) alone(p);
     if (what == 6) return std::vector<int>(3).at(what);  // in a library
     cudaError_t error = cudaDeviceSynchronize();
     printf("%s %s\\n", cudaGetErrorName(error), cudaGetErrorName(cudaGetLastError()));
@@ -124,10 +124,10 @@ def test_a_fault_of_a_kernel_is_an_error_that_names_its_line(
     assert f"tilewright: {program}:{line(comment)}: " in done.stderr and f" of {kernel}\n" in done.stderr
 
 
-def test_a_kernel_that_is_called_like_a_function_is_named_at_the_call(program: Path) -> None:
+def test_a_kernel_that_is_called_like_a_function_is_named(program: Path) -> None:
     done = run(program, 13)
     assert done.stdout == "cudaSuccess cudaErrorMissingConfiguration\n" and done.returncode == 0, done.stderr
-    assert f"tilewright: {program}:{line('called')}: the kernel alone is called like a function" in done.stderr
+    assert f"tilewright: {program}:{line('no launch')}: alone() is called like a function" in done.stderr
 
 
 def test_calls_without_end_are_an_error_of_their_kernel(program: Path) -> None:

@@ -148,11 +148,8 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots) {
 static cudaError_t launch_next(kernel const* what, void** slots) {
     cudaError_t error = refused;
     refused = cudaErrorMissingConfiguration;
-    if (error == cudaErrorMissingConfiguration && what) {
-        char file[512];
-        int line = place_in_host_code(file, int(sizeof file));
-        say("%s:%d: the kernel %s is called like a function; kernels are launched, by <<<...>>>", file, line, what->name);
-    }
+    if (error == cudaErrorMissingConfiguration && what)
+        say_of(*what, "is called like a function; kernels are launched, by <<<...>>>");
     if (error == cudaSuccess && !what) error = cudaErrorInvalidDeviceFunction;
     if (error == cudaSuccess && capturing(next.stream)) return capture(next.stream, kernel_node(what, next, slots));
     return error != cudaSuccess ? error : run(*what, next, slots);

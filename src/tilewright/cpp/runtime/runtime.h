@@ -108,7 +108,6 @@ cudaError_t report(cudaError_t error);
 cudaError_t broken();
 void say(char const* format, ...) __attribute__((format(printf, 1, 2)));
 void note_in_host_code(char const* category, char const* message);  // for the sanitizer
-int place_in_host_code(char* file, int room);  // its line; that of the program's own code which runs
 void say_of(kernel const& what, char const* told);  // with the place of a SIMT kernel
 
 // Memory.

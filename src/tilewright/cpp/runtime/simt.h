@@ -156,6 +156,7 @@ void let_others_run(unsigned round);
 void note(launch const* run, char const* category, char const* file, int line, int column, unsigned const* coordinates,
           char const* message, bool of_block = false);
 cudaError_t report_findings();
+int place_in_host_code(char* file, int room);  // its line; that of the program's own code which runs
 void forget(checks& what);
 void passed_barrier(worker* mine);
 void passed_by_warp(worker* mine, unsigned warp);
