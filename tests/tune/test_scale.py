@@ -19,8 +19,9 @@ from tilewright.runtime.ahead import CompileRequest, compile_request
 from tilewright.runtime.cache import disk_cache
 from tilewright.runtime.traced_kernel import TracedKernel
 from tilewright.tune import Config, DirectoryStore, Tuner, exhaustive_search
-from tilewright.tune.compiling import Compilations, Workers
+from tilewright.tune.compiling import Compilations
 from tilewright.tune.devices import Packed
+from tilewright.tune.workers import Workers
 
 
 @ct.kernel

@@ -1,4 +1,4 @@
-"""What the processes do that compile for another one: see ``tilewright.tune.compiling``."""
+"""What the processes do that compile for another one: see ``tilewright.tune.workers``."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import html
-import linecache
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,31 +10,8 @@ from typing import Any
 from tilewright.ir.diagnostics import render
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
-from tilewright.sanitizer.categories import Category, current_name
-
-_COMMENT = re.compile(r"(?:#|//|/\*)\s*tile-check:\s*ignore\b(?:\[(?P<names>[^\]]*)\])?")
-
-
-def suppressed(category: str, loc: Loc) -> bool:
-    """Whether a comment, ``# tile-check: ignore[data-race]`` or ``//`` in C++, silences ``category`` at ``loc`` or at
-    one of the calls that led there. It holds for the line that it stands on, or for the next one when it stands alone;
-    without brackets it means every category."""
-    return any(_says(category, frame) for frame in loc.chain())
-
-
-def _says(category: str, loc: Loc) -> bool:
-    lines = [linecache.getline(loc.file, n) for n in range(loc.line, (loc.end_line or loc.line) + 1)]
-    above = linecache.getline(loc.file, loc.line - 1) if loc.line > 1 else ""
-    if above.lstrip().startswith(("#", "//", "/*")):
-        lines.append(above)
-    for line in lines:
-        match = _COMMENT.search(line)
-        if match is not None:
-            names = match["names"]
-            if names is None or category in (current_name(n.strip()) for n in names.split(",")):
-                return True
-    return False
-
+from tilewright.sanitizer.categories import Category
+from tilewright.sanitizer.suppressions import suppressed
 
 Index = tuple[int, ...]
 

@@ -2,86 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import hashlib
 import os
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import triton
-from triton._C import libtriton
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler import ASTSource
-from triton.runtime import cache
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.cancellation import Cancelled, until_cancelled
-from tilewright.backends.triton import known_faults
+from tilewright.backends.triton import known_faults, settings
 from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.requirements import version
 from tilewright.backends.triton.resources import AnalysisFailure, CompilerFailure, OutOfRegisters, OutOfSharedMemory
 from tilewright.backends.triton.ttir.kernel import TtirKernel
 from tilewright.gpu_runtime.artifact import GpuBinary
 from tilewright.ir.errors import TileError, TileUnsupportedFeatureError
-from tilewright.system.environment import changed
-
-TRITON_VERSION: str = triton.__version__
-_WITHOUT = ("DISABLE_MMA_V3", "DISABLE_MMA_V5")  # warp groups, tensor memory: variables of the environment for Triton
-
-
-@functools.cache
-def _fingerprint() -> str:
-    library = Path(libtriton.__file__)
-    found = library.stat()
-    return f"{TRITON_VERSION} {library} {found.st_size} {found.st_mtime_ns}"
-
-
-@contextlib.contextmanager
-def known_by_fingerprint() -> Iterator[None]:
-    """A context in which Triton's cache knows Triton by when it was installed.
-
-    Reading all of its hundreds of megabytes, as it does otherwise, takes most of the time of a first compilation.
-    """
-    kept = cache.triton_key
-    cache.triton_key = _fingerprint
-    try:
-        yield
-    finally:
-        cache.triton_key = kept
-
-
-@contextlib.contextmanager
-def output_to(file: IO[str]) -> Iterator[None]:
-    """What the compiler prints, and what its native code writes to the standard error, goes to ``file`` instead."""
-    sys.stderr.flush()
-    kept, stdout = os.dup(2), sys.stdout
-    os.dup2(file.fileno(), 2)
-    sys.stdout = file
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        sys.stdout = stdout
-
-
-def newest_mma(used: bool) -> contextlib.AbstractContextManager[None]:
-    """A context in which MMA ops are those of tensor memory and of warp groups only where these are ``used``."""
-    return changed({} if used else dict.fromkeys(_WITHOUT, "1"))
-
-
-@contextlib.contextmanager
-def without_buffer_atomics() -> Iterator[None]:
-    """A context in which kernels for AMD use no buffer atomics, of which LLVM lacks some."""
-    with triton.knobs.amd.scope():
-        triton.knobs.amd.use_buffer_atomics = False
-        yield
-
 
 _ANALYSES = ("AxisInfo.h", "TritonGPUCoalesce")  # of indices: what Triton says where it fails in one
 
@@ -141,10 +82,10 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
     with tempfile.TemporaryFile("w+") as noise:
         try:
             with until_cancelled(
-                output_to(noise),
-                known_by_fingerprint(),
-                newest_mma(options.newest_mma),
-                without_buffer_atomics(),
+                settings.output_to(noise),
+                settings.known_by_fingerprint(),
+                settings.newest_mma(options.newest_mma),
+                settings.without_buffer_atomics(),
             ):
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
         except Cancelled:
@@ -185,7 +126,7 @@ def _failure(kernel: TtirKernel, target: GpuTarget, options: Options, error: Exc
     handle, path = tempfile.mkstemp(prefix="tilewright-gpu-", suffix=".ttir")
     said = f"{type(error).__name__}: {error}\n{noise}"
     head = [
-        f"Triton {TRITON_VERSION} failed on this kernel. To repeat that:",
+        f"Triton {settings.TRITON_VERSION} failed on this kernel. To repeat that:",
         f"triton.compile({path!r}, target={triton_target(target)}, options={_options(options, target)})",
         "",
         *said.splitlines(),

@@ -2,79 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
 
-from tilewright.backends.vector import (
-    arith,
-    exponential,
-    integer,
-    logarithm,
-    logic,
-    power,
-    storage,
-    trigonometry,
-    types,
-)
-from tilewright.backends.vector.arith import flushed
-from tilewright.backends.vector.convert import cast, round_to_dtype
+from tilewright.backends.vector import arith, integer, logic, storage, trigonometry, types
+from tilewright.backends.vector.convert import cast
 from tilewright.backends.vector.division import Divisor
 from tilewright.backends.vector.features import HostFeatures
+from tilewright.backends.vector.functions import MATH_OPS
 from tilewright.backends.vector.request import ElementOp
-from tilewright.backends.vector.types import F32, F64, Number
-from tilewright.backends.vector.value import Val, VectorBuilder, magnitude, square_root, where
+from tilewright.backends.vector.types import Number
+from tilewright.backends.vector.value import Val, VectorBuilder, magnitude, where
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import ElementType
-
-Formula = Callable[..., Val]
-
-# Formulas for float32 and float64 registers: ``docs/numerics.md`` states how accurate they are.
-_NATIVE: dict[str, Formula] = {
-    "exp": exponential.exp,
-    "exp2": exponential.exp2,
-    "log": logarithm.log,
-    "log2": logarithm.log2,
-    **{name: functools.partial(trigonometry.circular, name) for name in ("sin", "cos")},
-    "tanh": exponential.tanh,
-    "pow": power.power,
-    "rsqrt": lambda x: 1.0 / square_root(x),
-}
-# Formulas for float64 registers only: float32 goes through them.
-_DOUBLE: dict[str, Formula] = {
-    "tan": functools.partial(trigonometry.circular, "tan"),
-    "sinh": exponential.sinh,
-    "cosh": exponential.cosh,
-    "atan2": trigonometry.atan2,
-}
-# Short enough to be repeated at each use: in float32, and in both formats.
-_SHORT_F32 = frozenset({"exp", "exp2", "log", "log2", "tanh"})
-_SHORT = frozenset({"rsqrt"})
-
-
-def _through_double(formula: Formula) -> Formula:
-    def narrow(*operands: Val) -> Val:
-        if operands[0].scalar == F64:
-            return formula(*operands)
-        return formula(*(x.to_f64() for x in operands)).to_f32()
-
-    return narrow
-
-
-_FORMULAS = {**_NATIVE, **{name: _through_double(formula) for name, formula in _DOUBLE.items()}}
-
-
-def _evaluate(op: ElementOp, *operands: Val) -> Val:
-    """float16 and bfloat16 are computed in float32 and rounded."""
-    formula = _FORMULAS[op.name]
-    if op.name in _SHORT or (op.name in _SHORT_F32 and operands[0].scalar == F32):
-        result = flushed(formula, op, *operands)
-    else:
-        result = flushed(lambda *xs: xs[0].at.outlined(f"math.{op.name}", formula, *xs), op, *operands)
-    return round_to_dtype(result, op.dtype) if op.dtype.bitwidth == 16 else result
 
 
 def _cast(op: ElementOp, x: Val) -> Val:
@@ -104,7 +47,7 @@ _EMIT: dict[str, Callable[..., Val]] = {
     "isinf": lambda op, x: magnitude(x).eq(math.inf),
     "cast": _cast,
     "bitcast": logic.bitcast,
-    **dict.fromkeys(_FORMULAS, _evaluate),
+    **MATH_OPS,
 }
 ELEMENTWISE_OPS = frozenset(_EMIT)
 

@@ -1,60 +1,17 @@
-"""Plain stores, to views and through pointers. Loops may go only over what a store keeps."""
+"""Plain stores, to views and through pointers."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from llvmlite import ir
 
-from tilewright.backends.cpu.codegen import atomics, groups, index, pointers, polls, views
+from tilewright.backends.cpu.codegen import atomics, groups, pointers, polls, trimming, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.position import open_chunks, open_trimmed_chunks, side_by_side
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.codegen.views import LaneAddresses, ViewAccess, fits, loaded
-from tilewright.backends.cpu.loops.trimming import Axes, read_axes
+from tilewright.backends.cpu.codegen.views import LaneAddresses
 from tilewright.ir.effects import is_ordered
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import Store, StoreView
-
-
-class Trim(NamedTuple):
-    """The first ``counts`` elements of a tile along each axis are all that is stored. Where the ``conditions`` (i1)
-    hold, they fill a vector at least, and nothing that is loaded for them lies outside of its array."""
-
-    counts: tuple[Index, ...]
-    conditions: list[ir.Value]
-
-
-def trim(state: State, nest: LoopNest, op: StoreView) -> Trim:
-    """How the loops of ``nest``, which keep nothing, can end with the array."""
-    store, builder = state.accesses[op], state.builder
-    counts: list[Index] = list(store.shape)
-    conditions = []
-    for k, n in enumerate(store.shape):
-        if store.checked[k]:
-            counts[k] = index.minimum(builder, n, index.sub(builder, store.extents[k], store.origins[k]))
-            least = nest.lanes if k == len(counts) - 1 else 1
-            conditions.append(builder.icmp_signed(">=", as_value(store.origins[k]), as_value(0)))
-            conditions.append(builder.icmp_signed(">=", as_value(counts[k]), as_value(least)))
-    axes = read_axes(nest, op)
-    for load in loaded(state, nest):
-        conditions += _inside(builder, load, axes.get(load.op), counts)
-    return Trim(tuple(counts), conditions)
-
-
-def inside(state: State, nest: LoopNest, store: ViewAccess) -> list[ir.Value]:
-    """Whether what the loops of ``nest`` read and store lies inside of its arrays."""
-    return [t.inside for t in (store, *loaded(state, nest)) if t.inside is not None]
-
-
-def _inside(builder: ir.IRBuilder, load: ViewAccess, axes: Axes | None, counts: list[Index]) -> list[ir.Value]:
-    """Whether what loops over ``counts`` read of the tile lies inside its array."""
-    if axes is None:
-        return [] if load.inside is None else [load.inside]
-    read = (1 if axis is None else counts[axis] for axis in axes)
-    each = zip(load.checked, load.origins, load.extents, read)
-    return [fits(builder, origin, extent, n) for checked, origin, extent, n in each if checked]
 
 
 def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
@@ -67,7 +24,7 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
     polls.note_store(state, state.builder)
     size = value.tile.size
     streaming = views.streaming(state, nest, tile) if "streaming" in nest.versions else None
-    kept = trim(state, nest, op) if {"streaming", "trimmed"} & {*nest.versions} else None
+    trim = trimming.trim(state, nest, op) if {"streaming", "trimmed"} & {*nest.versions} else None
 
     def body(elements: Elements, width: int, visit: groups.Visit) -> list[ir.Value]:
         count = min(width, size)
@@ -81,9 +38,9 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
         return []
 
     def trimmed(elements: Elements, width: int, visit: groups.Visit) -> list[ir.Value]:
-        assert kept is not None
+        assert trim is not None
         first = (streaming.first if streaming is not None and elements.streaming else None) or 0
-        position, moved = open_trimmed_chunks(elements.nest, kept.counts, width, first)
+        position, moved = open_trimmed_chunks(elements.nest, trim.counts, width, first)
         element = elements.at(value, position)
         visit(elements, position)
         elements.store_in_row(tile, position, element, moved)
@@ -91,15 +48,15 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
         return []
 
     versions = []
-    if streaming is not None and kept is not None:
+    if streaming is not None and trim is not None:
         state.stores_past_caches = True
         if streaming.first is None:
-            loops, conditions = body, inside(state, nest, tile)
+            loops, conditions = body, trimming.inside(state, nest, tile)
         else:
-            loops, conditions = trimmed, kept.conditions
+            loops, conditions = trimmed, trim.conditions
         versions.append(groups.Trimmed(loops, [streaming.worthwhile, *conditions], streaming=True))
-    if "trimmed" in nest.versions and kept is not None:
-        versions.append(groups.Trimmed(trimmed, kept.conditions))
+    if "trimmed" in nest.versions and trim is not None:
+        versions.append(groups.Trimmed(trimmed, trim.conditions))
     groups.emit_loops(state, groups.group_of(state, nest, 0, tile), body, versions)
 
 
