@@ -41,8 +41,8 @@ def constant_of(value: Any) -> bool | int | float | None:
 
 
 def rounded(number: bool | int | float, dtype: DType) -> bool | int | float:
-    """``number`` as ``dtype`` holds it: integers wrap, floats round, and saturate as integers; a bool says
-    whether it is not zero."""
+    """``number`` as ``dtype`` holds it: integers wrap, floats round; as integers, floats lose their fraction and wrap
+    (Python API, ``full``), infinities give the nearest limit and NaN 0; a bool says whether it is not zero."""
     if dtype.is_bool:
         return bool(number)
     if dtype.is_floating:
@@ -51,7 +51,7 @@ def rounded(number: bool | int | float, dtype: DType) -> bool | int | float:
         with np.errstate(all="ignore"):
             return float(constant_array(number, dtype, ())[()])
     if isinstance(number, float):
-        number = int(convert(np.float64(number), float64, dtype))
+        number = int(number if math.isfinite(number) else convert(np.float64(number), float64, dtype))
     span = 1 << dtype.bitwidth
     return (int(number) - dtype.min) % span + dtype.min
 
