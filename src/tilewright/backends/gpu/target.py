@@ -74,11 +74,11 @@ def _initialize() -> None:
 
 
 @functools.cache
-def machine(target: Architecture) -> llvm.TargetMachine:
-    """LLVM's code generator for ``target``."""
+def machine(target: Architecture, opt: int = 0) -> llvm.TargetMachine:
+    """LLVM's code generator for ``target``, at the level ``opt`` of its optimizations."""
     _initialize()
     return llvm.Target.from_triple(TRIPLE).create_target_machine(
-        cpu=target.name, features=f"+ptx{target.ptx_version}", opt=0
+        cpu=target.name, features=f"+ptx{target.ptx_version}", opt=opt
     )
 
 
