@@ -110,9 +110,10 @@ def cdiv(x: Any, y: Any, /) -> Any:
     """
     if isinstance(x, Tile) or isinstance(y, Tile):
         return evaluate(cdiv, (x, y), {})
-    if not hasattr(x, "__floordiv__") or not hasattr(y, "__floordiv__"):
-        raise TypeError(f"cdiv({x!r}, {y!r}): both must be numbers")
-    return -(-x // y)
+    try:
+        return -(-x // y)
+    except TypeError:
+        raise TypeError(f"cdiv({x!r}, {y!r}): both must be numbers") from None
 
 
 @tile_operation
