@@ -21,6 +21,8 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Imports a module of the generator, which finds the examples."""
     for folder in ("docs/generator", "examples"):
         monkeypatch.syspath_prepend(str(ROOT / folder))
+        for path in (ROOT / folder).glob("*.py"):  # commands load the kernels of such a file without the rest
+            monkeypatch.delitem(sys.modules, path.stem, raising=False)
     yield importlib.import_module
     for name in ("harness", "gallery", "diagrams", "plots", "svg"):
         sys.modules.pop(name, None)
