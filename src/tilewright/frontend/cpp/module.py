@@ -246,7 +246,7 @@ def _refuse_direct_calls(unoptimized: str) -> None:
         calls = [(callee, at) for callee, at in calls if callee]
         for (callee, at), (after, _) in itertools.pairwise([*calls, ("", 0)]):
             if callee in kernels and not after.startswith("__tw_launched"):
-                number = next(filter(None, map(debug_of, lines[at:])))  # an invoke has its location on the next line
+                number = next(filter(None, map(debug_of, lines[at:])), None)  # that of an invoke is on its next line
                 name = source_name(callee)
                 message = f"the kernel {name} is called like a function; kernels are launched, by the host"
                 raise TileUnsupportedFeatureError(message, Locations(parts.metadata).loc(number))

@@ -32,9 +32,9 @@ _WAITS = (memory.Barrier, memory.AsyncWait, memory.AsyncCopy, TmaStore, TmaStore
 CONSUMERS = 1  # the number of the barrier of the warps that have tiles, where there are others
 
 
-@functools.cache
-def _is_looked_at(kind: type[Op]) -> bool:
-    """Whether ops of ``kind`` access memory, or wait: most do not."""
+@functools.cache  # mypy asks instances of its arguments for the hash, not the classes
+def _is_ordered(kind: type[Op]) -> bool:
+    """Whether ops of ``kind`` access memory, or wait, so that barriers order them: most do not."""
     return issubclass(kind, (*_WAITS, memory.SharedMemoryOp, MemoryOp, Wgmma, WarpSpecialize))
 
 
@@ -133,7 +133,7 @@ class _Dependences(DependenceWalk[_Pending]):
 
     def enter(self, loop: LoopOp, state: _Pending) -> None:
         """One barrier before ``loop`` does for all of its iterations, where no access in it depends on another one."""
-        inside = [op for op in loop.body.walk() if _is_looked_at(type(op))]  # type: ignore[arg-type]
+        inside = [op for op in loop.body.walk() if _is_ordered(type(op))]  # type: ignore[arg-type]
         if any(isinstance(op, _WAITS) for op in inside):
             return
         accesses = [replace(a, pointers=None) for op in inside for a in self._accesses(op)]
@@ -145,7 +145,7 @@ class _Dependences(DependenceWalk[_Pending]):
             state.pending.clear()
 
     def access(self, op: Op, state: _Pending) -> None:
-        if not _is_looked_at(type(op)):  # type: ignore[arg-type]
+        if not _is_ordered(type(op)):  # type: ignore[arg-type]
             return
         if isinstance(op, WarpSpecialize):
             self.walk(op.consumer, state)
