@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.cpp.host.control_flow import components, definitions_of, loops
 from tilewright.cpp.host.debug_info import Line
-from tilewright.cpp.host.guards import Guard, guard, in_plane
+from tilewright.cpp.host.guards import Guard, Values, guard, in_plane
 from tilewright.cpp.host.liveness import carried
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.strides import YIELD
@@ -103,6 +103,7 @@ class Split:
     pointed_to: set[str] = field(default_factory=set)
     recomputed: dict[str, list[str]] = field(default_factory=dict)  # variables that each region computes, and how
     guards: dict[int, Guard] = field(default_factory=dict)  # regions that few threads need
+    ranges: bool = False  # of threads of the grid: it is one of ``with_ranges``
 
     @property
     def lines(self) -> list[str]:
@@ -138,10 +139,10 @@ def prepared(text: str, kernels: Collection[str], transform: Transform) -> str:
     return transform(with_functions(text, kernels, separated), kernels, _DEMOTE)
 
 
-def split(body: str, *, stores: bool = False) -> Split | None:
+def split(body: str, *, stores: bool = False, ranges: bool = False) -> Split | None:
     """The regions of a kernel that ``prepared`` made ready, from the text between its braces; None for one whose
     threads must be fibers, as it has barriers with numbers that are not known before it runs, or exceptions. The
-    coordinates of threads are in memory if ``stores``."""
+    coordinates of threads are in memory if ``stores``; it is one of ``with_ranges`` if ``ranges``."""
     lines = [line for line in body.split("\n") if not line.startswith("    #dbg_")]
     if any(i.op in _REFUSED or i.callee.startswith("llvm.stacksave") for i in map(instruction, lines)):
         return None
@@ -184,7 +185,7 @@ def split(body: str, *, stores: bool = False) -> Split | None:
     if len(barriers) > _MOST:
         return None
     regions = [[whole[name] for name in reachable([start], lambda n: whole[n].successors())] for start in starts]
-    return _with_frame(Split(barriers, regions, allocas, alignments))
+    return _with_frame(Split(barriers, regions, allocas, alignments, ranges=ranges))
 
 
 def _barrier(line: str) -> Barrier | None:
@@ -267,7 +268,8 @@ def _guards(kernel: Split, same: set[str], plain: Collection[str]) -> dict[int, 
     known = uniform_values({**definitions, **{name: f"  {name} = alloca i8" for name in kernel.allocas}}, same)
     quiet = {i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.predicate == "0"}
     own = {name for name in plain if name not in kernel.frame or name in same}
-    found = (guard(region, known, definitions, kernel.recomputed, plain, own, quiet) for region in kernel.regions)
+    values = Values(known, definitions, kernel.recomputed, kernel.ranges)
+    found = (guard(region, values, plain, own, quiet) for region in kernel.regions)
     return {number: each for number, each in enumerate(found) if each is not None}
 
 

@@ -31,6 +31,23 @@ class Guard:
     body: list[Block]
 
 
+@dataclass(frozen=True)
+class Values:
+    """What is known of the values of a kernel: which are ``uniform``, the lines of their ``definitions``, those that
+    give variables that each region computes; in ``ranges`` of threads of the grid, sums with the first do not wrap."""
+
+    uniform: Mapping[str, bool]
+    definitions: Mapping[str, str]
+    recomputed: Mapping[str, Sequence[str]]
+    ranges: bool = False
+
+    def is_same(self, value: str) -> bool:
+        return same_value(value, self.uniform)
+
+    def definition(self, value: str) -> Instruction:
+        return _definition(value, self.definitions)
+
+
 def in_plane(lines: Iterable[str]) -> list[str]:
     """``lines`` with ``IN_PLANE`` where they compute it."""
     lines = list(lines)
@@ -68,14 +85,12 @@ def _same(value: str, definitions: Mapping[str, str]) -> str | None:
 
 def guard(
     region: Sequence[Block],
-    known: Mapping[str, bool],
-    definitions: Mapping[str, str],
-    recomputed: Mapping[str, Sequence[str]],
+    values: Values,
     variables: Collection[str],
     private: Collection[str],
     quiet: Collection[int],
 ) -> Guard | None:
-    """The parts of a region, if threads part at one comparison of their number in a row with what is ``known`` to be
+    """The parts of a region, if threads part at one comparison of their number in a row with what is known to be
     uniform, and those on one side of it only go on to where all end, one of the barriers ``quiet``, which count
     nothing. All may load from ``variables``, and store to ``private`` ones."""
     blocks = {f"%{block.label}": block for block in region}
@@ -87,10 +102,10 @@ def guard(
     def after(name: str) -> list[str]:
         block = blocks[name]
         branch = next((i for i in map(instruction, block.lines) if i.op == "br" and i.args), None)
-        if branch is None or same_value(branch.values[0], known):
+        if branch is None or values.is_same(branch.values[0]):
             return block.successors()
-        own = {**definitions, **_forwarded(block, variables)}
-        found = _bound(_definition(branch.values[0], own), own, recomputed, known)
+        own = replace(values, definitions={**values.definitions, **_forwarded(block, variables)})
+        found = _bound(own.definition(branch.values[0]), own)
         if found is None:
             return [*block.successors(), ""]
         bounds[name], first, exact[name] = found
@@ -135,38 +150,35 @@ def _forwarded(block: Block, variables: Collection[str]) -> dict[str, str]:
     """What is loaded from ``variables`` in a block behind where it is stored, as the value that was."""
     stored, found = dict[str, str](), dict[str, str]()
     for i in map(instruction, block.lines):
-        if i.variable not in variables or i.type != "i32":
+        if i.variable not in variables or i.type not in ("i32", "i64"):
             continue
         if i.op == "store":
             stored[i.variable] = i.values[0]
         elif i.variable in stored:
-            found[i.result] = f"  {i.result} = bitcast i32 {stored[i.variable]} to i32"
+            found[i.result] = f"  {i.result} = bitcast {i.type} {stored[i.variable]} to {i.type}"
     return found
 
 
-def _bound(
-    comparison: Instruction,
-    definitions: Mapping[str, str],
-    recomputed: Mapping[str, Sequence[str]],
-    known: Mapping[str, bool],
-) -> tuple[list[str], bool, bool] | None:
+def _bound(comparison: Instruction, values: Values) -> tuple[list[str], bool, bool] | None:
     """Lines that store which threads of a row ``comparison`` sets apart, and whether it holds for these, and not for
     some of these, too; None if these are not the first ones, nor each n-th."""
     type = comparison.type
     if comparison.op != "icmp" or type not in ("i32", "i64"):
         return None
     (how,), (number, bound) = comparison.words & _SWAPPED.keys(), comparison.values
-    rest = _definition(number, definitions)
+    rest = values.definition(number)
     remains = how in ("eq", "ne") and bound == "0" and rest.op in ("urem", "srem") and rest.type == "i32"
-    if remains and _is_number(rest.values[0], definitions, recomputed) and same_value(rest.values[1], known):
+    if remains and _is_number(rest.values[0], values) and values.is_same(rest.values[1]):
         lines = [f"  %tw.bound.w = {'sext' if rest.op == 'srem' else 'zext'} i32 {rest.values[1]} to i64"]
         lines += ["  %tw.bound.s = call i64 @llvm.abs.i64(i64 %tw.bound.w, i1 false)", "  store i64 -1, ptr %tw.bound"]
         at = "  %tw.bound.at = getelementptr i64, ptr %tw.bound, i64 1"
         return [*lines, at, "  store i64 %tw.bound.s, ptr %tw.bound.at"], how == "eq", True
-    if same_value(number, known):
+    if values.is_same(number):
         how, bound, number = _SWAPPED[how], number, bound
-    factor = _factor(number, definitions, recomputed, known)
-    if factor is None or not same_value(bound, known):
+    if not values.is_same(bound):
+        return None
+    factor, before = _factor(number, values), _before(number, how, values)
+    if factor is None and not before:
         return None
     first = how not in _NOT
     how = _NOT.get(how, how)
@@ -176,6 +188,11 @@ def _bound(
         return None  # one more might not fit
     wide = f"add i64 {bound}, 0" if type == "i64" else f"{'sext' if how[0] == 's' else 'zext'} i32 {bound} to i64"
     lines = [f"  %tw.bound.w = {wide}", f"  %tw.bound.n = add i64 %tw.bound.w, {int(how in ('ule', 'sle'))}"]
+    if before:
+        lines += [*before, f"  %tw.bound.m = icmp {how[0]}gt i64 %tw.bound.n, %tw.bound.o"]
+        lines += ["  %tw.bound.d = sub i64 %tw.bound.n, %tw.bound.o"]
+        lines += ["  %tw.bound.s = select i1 %tw.bound.m, i64 %tw.bound.d, i64 0"]
+        return [*lines, "  store i64 %tw.bound.s, ptr %tw.bound"], first, True
     least = "call i64 @llvm.smax.i64(i64 %tw.bound.n, i64 0)" if how[0] == "s" else "add i64 %tw.bound.n, 0"
     lines += [f"  %tw.bound.s = {least}"]
     if factor == "1":
@@ -190,34 +207,51 @@ def _bound(
     return [*lines, "  store i64 %tw.bound.a, ptr %tw.bound"], first, False
 
 
-def _factor(
-    value: str, definitions: Mapping[str, str], recomputed: Mapping[str, Sequence[str]], known: Mapping[str, bool]
-) -> str | None:
+def _before(value: str, how: str, values: Values) -> list[str]:
+    """Lines that compute, in 64 bits, what ``value``, which is compared as ``how`` says, is for the first thread, if it
+    counts those of a range from there on."""
+    i = values.definition(value)
+    while i.result and i.op == "bitcast":
+        i = values.definition(i.values[0])
+    wide = i.op in ("sext", "zext") and i.to == "i64"
+    add = values.definition(i.values[0]) if wide else i
+    while add.result and add.op == "bitcast":
+        add = values.definition(add.values[0])
+    if not values.ranges or add.op != "add" or add.type not in ("i32", "i64"):
+        return []
+    first = next((a for a, b in (add.values, add.values[::-1]) if values.is_same(a) and _is_number(b, values)), "")
+    extend = i.op if wide else "sext" if how[0] == "s" else "zext"
+    if not first:
+        return []
+    return [f"  %tw.bound.o = {f'add i64 {first}, 0' if add.type == 'i64' else f'{extend} i32 {first} to i64'}"]
+
+
+def _factor(value: str, values: Values) -> str | None:
     """What ``value`` is a multiple of the number of a thread by, "1" or a uniform value; None if it is no such."""
-    if _is_number(value, definitions, recomputed):
+    if _is_number(value, values):
         return "1"
-    if (same := _same(value, definitions)) is not None:
-        return _factor(same, definitions, recomputed, known)
-    i = _definition(value, definitions)
+    if (same := _same(value, values.definitions)) is not None:
+        return _factor(same, values)
+    i = values.definition(value)
     for number, factor in (i.values, i.values[::-1]) if (i.op, i.type) == ("mul", "i32") else ():
-        if _is_number(number, definitions, recomputed) and same_value(factor, known):
+        if _is_number(number, values) and values.is_same(factor):
             return factor
     return None
 
 
-def _is_number(value: str, definitions: Mapping[str, str], recomputed: Mapping[str, Sequence[str]]) -> bool:
+def _is_number(value: str, values: Values) -> bool:
     """Whether ``value`` counts the threads of a row, or of a plane."""
     if value in ("%tw.c0", IN_PLANE):
         return True
-    i, same = _definition(value, definitions), _same(value, definitions)
+    i, same = values.definition(value), _same(value, values.definitions)
     if i.op in ("sext", "zext") and (i.type, i.to) == ("i32", "i64"):
         same = i.values[0]
     if same is not None:
-        return _is_number(same, definitions, recomputed)
-    if i.op != "load" or i.type != "i32" or i.variable not in recomputed:
+        return _is_number(same, values)
+    if i.op != "load" or i.type != "i32" or i.variable not in values.recomputed:
         return False
-    stored = instruction(recomputed[i.variable][-1])
-    return stored.type == "i32" and _is_number(stored.values[0], definitions, recomputed)
+    stored = instruction(values.recomputed[i.variable][-1])
+    return stored.type == "i32" and _is_number(stored.values[0], values)
 
 
 def _is_quiet(block: Block, variables: Collection[str], private: Collection[str]) -> bool:

@@ -16,6 +16,7 @@ from tilewright.cpp.host import bounds
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, prepared, split
 from tilewright.cpp.host.in_step import in_step, storing
+from tilewright.cpp.host.ranges import with_ranges
 from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
 from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
 from tilewright.cpp.host.spins import reading, spinning, with_spins
@@ -58,11 +59,13 @@ _OF_SYMBOLS = re.compile(r"_Z\d+cuda\w*Symbol")  # functions of the runtime that
 
 
 class Way(enum.IntEnum):
-    """How the threads of a block run, as ``simt.h`` numbers it: as loops, as fibers, or warp by warp."""
+    """How threads run, as ``simt.h`` numbers it: those of a block as loops, as fibers, or warp by warp; or loops over
+    ranges of all threads of a grid."""
 
     LOOPS = 0
     FIBERS = 1
     WARPS = 2
+    RANGES = 3
 
 
 @dataclass(frozen=True)
@@ -110,19 +113,22 @@ def with_threads(
         text = bounds.with_checks(text, called_from(calls, kernels), kernels)
         calls = _call_graph(text, kernels)
     meeting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
+    asking = {s for s in kernels if checked or any(INDEX in calls[name] for name in called_from(calls, [s]) - {s})}
+    numbered = set[str]()
     if not checked:  # which asks before each access, so that how threads take turns does not matter
         alone = {symbol for symbol in kernels if symbol in calls} - waits
-        text = _declared(with_yields(transform(text, alone, ("sroa",)), alone, BARRIER))
+        numbered = alone - meeting - asking - _sharing(text, calls)
+        text, numbered = with_ranges(transform(text, alone, ("sroa",)), numbered)
+        text = _declared(with_yields(text, alone, BARRIER))
         text = _unrolled(text, {symbol for symbol in kernels if EXCHANGE in calls.get(symbol, ())}, transform)
         calls = _call_graph(text, kernels)
     waiting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     hidden = _callers(calls, _WAITS, through=set(kernels)) - set(kernels)
-    divisible = frozenset(symbol for symbol in waiting if not calls[symbol] & hidden)
+    divisible = frozenset(symbol for symbol in waiting | numbered if not calls[symbol] & hidden)
     if divisible:
         text = prepared(text, divisible, transform)
-    asking = {s for s in kernels if checked or any(INDEX in calls[name] for name in called_from(calls, [s]) - {s})}
     plain = set() if checked else divisible - waits
-    text, added, ways = _with_functions(text, kernels, divisible, meeting, asking, plain, checked=checked)
+    text, added, ways = _with_functions(text, kernels, divisible, meeting, asking, plain, numbered, checked=checked)
     return SimtModule(_completed(text, added, divisions), ways)
 
 
@@ -182,12 +188,14 @@ def _with_functions(
     meeting: frozenset[str],
     asking: Collection[str],
     plain: Collection[str],
+    numbered: Collection[str],
     *,
     checked: bool,
 ) -> tuple[str, list[str], dict[str, Way]]:
     """The module ``text``, the functions that run the threads of ``kernels``, and the way in which: those in
     ``divisible`` are split at their barriers where they can be, and others in ``meeting`` need fibers. Those in
-    ``asking`` call functions that ask for coordinates, and those in ``plain`` get plain accesses to shared memory."""
+    ``asking`` call functions that ask for coordinates, those in ``plain`` get plain accesses to shared memory, and
+    ``numbered`` are those of ``with_ranges``."""
     added: list[str] = []
     ways = dict.fromkeys(kernels, Way.LOOPS)
     parts = parts_of(text)
@@ -195,10 +203,12 @@ def _with_functions(
     for symbol in (symbol for symbol in kernels if symbol in parts.functions):
         own, stores = parts.functions[symbol], symbol in asking
         definition = replace(own, text=with_plain_accesses(own.text)) if symbol in plain else own
-        found = _split_functions(symbol, definition, debug, stores, checked) if symbol in divisible else None
+        ranges, found = symbol in numbered, None
+        if symbol in divisible:
+            found = _split_functions(symbol, definition, debug, stores=stores, checked=checked, ranges=ranges)
         if found is None:
             whole = replace(own, text=without_yields(own.text, BARRIER))
-            way = Way.FIBERS if symbol in meeting else Way.LOOPS
+            way = Way.FIBERS if symbol in meeting else Way.RANGES if ranges else Way.LOOPS
             found = _functions(symbol, whole, debug, stores=stores), way
         added.append(found[0])
         ways[symbol] = found[1]
@@ -270,6 +280,11 @@ def shared_types(text: str, kernels: Iterable[str]) -> dict[str, str]:
         types = [parameter_type(v.rest) for name, v in local.items() if name in named and "external" not in v.how]
         found[symbol] = f"{{ {', '.join(types)} }}" if types else "[0 x i8]"
     return found
+
+
+def _sharing(text: str, calls: Mapping[str, set[str]]) -> set[str]:
+    """The functions that may use shared variables."""
+    return _callers(calls, (name for name, v in parts_of(text).variables.items() if "thread_local" in v.how))
 
 
 def _call_graph(text: str, kernels: Iterable[str]) -> dict[str, set[str]]:
@@ -390,11 +405,11 @@ def _functions(symbol: str, definition: Definition, debug: DebugInfo, *, stores:
 
 
 def _split_functions(
-    symbol: str, definition: Definition, debug: DebugInfo, stores: bool, checked: bool
+    symbol: str, definition: Definition, debug: DebugInfo, *, stores: bool, checked: bool, ranges: bool
 ) -> tuple[str, Way] | None:
     """As ``_functions``, for a kernel that is split at its barriers; None if it cannot be."""
     parameters, own_lines = definition.parameters, len(debug.lines)
-    kernel = split(_with_coordinates(_with_copies(definition.body, parameters)), stores=stores)
+    kernel = split(_with_coordinates(_with_copies(definition.body, parameters)), stores=stores, ranges=ranges)
     if kernel is None:
         return None
     loads, values = _arguments(parameters)
@@ -410,7 +425,7 @@ def _split_functions(
         ends = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where) {{", "  ret void", "}"]
     else:
         block = block_function(kernel, loads, names, values, debug.caller(subprogram), stores=stores, checked=checked)
-        way, ends = Way.LOOPS, []
+        way, ends = Way.RANGES if ranges else Way.LOOPS, []
     thread = f"@{entry('thread', symbol)} = internal alias void (ptr, ptr), ptr @{entry('block', symbol)}"
     return "\n".join([*regions, block, *ends, thread, *debug.lines[own_lines:]]), way
 

@@ -175,8 +175,17 @@ cudaError_t report_fault(launch& run) {
     else if (memory && run.fault.outside) snprintf(what, sizeof what, "an access outside of %s", run.fault.outside);
     else if (memory) snprintf(what, sizeof what, "an access to address 0x%zx, which is no memory", run.fault.address);
     else snprintf(what, sizeof what, "%s", run.fault.signal == SIGFPE ? "a division of an integer by zero" : "a trap");
-    unsigned const* block = run.fault.block;
-    say("%s: %s, in block (%u, %u, %u) of %s", where, what, block[0], block[1], block[2], run.kernel);
+    unsigned* block = run.fault.block;
+    unsigned last = block[0];
+    if (run.what.how == way::ranges) {  // of which it is not known which thread it was
+        unsigned long long first = block[0] | (unsigned long long)block[1] << 32, end = first + run.width - 1;
+        last = unsigned((end < run.all ? end : run.all - 1) / run.block[0]);
+        block[0] = unsigned(first / run.block[0]);
+        block[1] = block[2] = 0;
+    }
+    char until[24] = "";
+    if (last != block[0]) snprintf(until, sizeof until, " to (%u, 0, 0)", last);
+    say("%s: %s, in block (%u, %u, %u)%s of %s", where, what, block[0], block[1], block[2], until, run.kernel);
     if (memory && run.fault.misaligned && !astray) return cudaErrorMisalignedAddress;
     return memory ? cudaErrorIllegalAddress : cudaErrorLaunchFailure;
 }

@@ -76,6 +76,13 @@ struct share {
     }
 };
 static void place_block(launch const* run, unsigned* coordinates, unsigned long long number) {
+    if (run->what.how == way::ranges) {
+        unsigned long long first = number % run->ranges * run->width, left = run->all - first;
+        coordinates[3] = unsigned(first);
+        coordinates[4] = unsigned(first >> 32);
+        coordinates[6] = left < run->width ? unsigned(left) : run->width;
+        return;
+    }
     unsigned long long row = number / run->grid[0];
     coordinates[3] = unsigned(number % run->grid[0]);
     coordinates[4] = unsigned(row % run->grid[1]);
@@ -178,6 +185,10 @@ static void place(launch* run, fiber& self, unsigned i) {
         i % width, i % plane / width, i / plane, 0, 0, 0, run->block[0], run->block[1], run->block[2],
         run->grid[0], run->grid[1], run->grid[2]};
     __builtin_memcpy(self.coordinates, found, sizeof found);
+    if (run->what.how != way::ranges) return;
+    self.coordinates[7] = self.coordinates[8] = 1;
+    self.coordinates[9] = unsigned(run->all);
+    self.coordinates[10] = unsigned(run->all >> 32);
 }
 // False for lanes that wait for others of their warp which never come.
 static bool run_warp(worker* mine, unsigned first, unsigned count) {
@@ -363,12 +374,24 @@ static void run_with_helpers(launch* run) {
     __tw_give_threads(int(granted));
 }
 
+// Cuts the threads of a grid into ranges, enough for all of the machine; blocks along y and z go through them again.
+static void make_ranges(launch& run) {
+    unsigned const *g = run.grid, *b = run.block;
+    run.all = (unsigned long long)g[0] * b[0];
+    constexpr unsigned least = 16, most = 1 << 14, ranges_per_thread = 8;
+    unsigned long long const share = run.all / ((unsigned long long)worker_count() * ranges_per_thread);
+    for (run.width = least; run.width < most && run.width * 2 <= share; run.width *= 2) {}
+    run.ranges = (run.all + run.width - 1) / run.width;
+    run.count = run.ranges * g[1] * g[2] * b[1] * b[2];
+}
+
 cudaError_t run_simt(kernel const& what, configuration const& how, void** slots) {
     unsigned const *g = how.grid, *b = how.block;
     auto const& code = *(simt_code const*)what.code;
     static unsigned long long launches = 0;
     launch run{code, what.name, how.shared, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, 0,
-               (unsigned long long)g[0] * g[1] * g[2], 1, 0, "", 0, 0, false, false, __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED), {}, "", {}};
+               (unsigned long long)g[0] * g[1] * g[2], 1, 0, 0, 0, 0, "", 0, 0, false, false, __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED), {}, "", {}};
+    if (code.how == way::ranges) make_ranges(run);
     expect_faults();
     constexpr int chunks_per_thread = 64;
     unsigned long long chunks = (unsigned long long)worker_count() * chunks_per_thread;

@@ -27,8 +27,8 @@ struct fiber {
     unsigned long long given;
     lane_words taken;
 };
-// How the threads of a block run: `Way` of cpp/host/simt.py.
-enum class way : long { loops, fibers, warps };
+// How threads run: `Way` of cpp/host/simt.py.
+enum class way : long { loops, fibers, warps, ranges };
 // Runs a region of a kernel for the lanes `mask` of the threads from `from` on: the set of the barriers that they ended
 // at, each a bit, of which 0 is the end of the kernel, and in `ended` that of each lane.
 using region = unsigned (*)(void** slots, unsigned const* coordinates, unsigned from, unsigned mask, void* given,
@@ -96,7 +96,9 @@ struct launch {
     size_t shared;  // bytes that the launch asked for
     void** slots;
     unsigned grid[3], block[3];
-    unsigned long long next, count, chunk;  // blocks: threads take several at a time
+    unsigned long long next, count, chunk;  // blocks, or ranges: threads take several at a time
+    unsigned long long all, ranges;  // threads along x, and how many ranges of `width` they are
+    unsigned width;  // a power of two, so that no number of 32 bits wraps within a range
     int failed;
     char const* file;  // where, and what
     int line, column;

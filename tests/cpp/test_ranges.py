@@ -1,0 +1,92 @@
+"""SIMT kernels that know a thread by its number in the grid alone run in ranges of threads, whatever the blocks are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tilewright.cpp.host.ranges import with_ranges
+
+PROGRAM = r"""#include <cstdio>
+#include <vector>
+#include <cuda_runtime.h>
+__global__ void below(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) o[i] += 1; }
+__global__ void above(int* o, int n) { int i = threadIdx.x + blockDim.x * blockIdx.x; if (n > i) o[i] += 1; }
+__global__ void last(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i <= n - 1) o[i] += 1; }
+__global__ void leaves(int* o, int n) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= size_t(n)) return;
+  o[i] += 1;
+}
+__global__ void wide(int* o, int n) { unsigned i = blockIdx.x * blockDim.x + threadIdx.x; if (i < size_t(n)) o[i] += 1; }
+__global__ void longs(int* o, int n) { long i = blockIdx.x * (long)blockDim.x + threadIdx.x; if (!(i >= n)) o[i] += 1; }
+__global__ void several(int* o, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n && o[i] >= 0) o[i] += i % 3 ? 1 : o[i] < 5 ? 1 : 7;
+}
+__global__ void strided(int* o, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) o[i] += 1;
+}
+__global__ void strides(int* o, int n) {
+  size_t all = (size_t)gridDim.x * blockDim.x;
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += all) o[i] += 1;
+}
+__global__ void backwards(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) o[n - 1 - i] += 1; }
+__global__ void otherwise(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) atomicAdd(o, 1); }
+__global__ void all(unsigned* o) { atomicAdd(o, blockIdx.x * blockDim.x + threadIdx.x); }
+__global__ void signs(int* o, int n) {  // of numbers that have become negative
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(o + (i < 0), 1);
+}
+using kernel = void (*)(int*, int);
+int main() {
+  int *o, wrong = 0;
+  cudaMallocManaged(&o, 4 << 16);
+  int which = 0;
+  for (kernel each : {below, above, last, leaves, wide, longs, several, strided, strides, backwards}) {
+    for (int n : {0, 1, 15, 1000, 5000, 40000})
+      for (int block : {1, 7, 96, 256}) {
+        for (int i = 0; i < 1 << 16; ++i) o[i] = 0;
+        bool many = each == strided || each == strides;
+        dim3 grid(many ? 3 : (n + block) / block, 2);
+        each<<<grid, dim3(block, 1, 2)>>>(o, n);
+        cudaDeviceSynchronize();
+        for (int i = 0; i < 1 << 16; ++i)
+          if (o[i] != (i < n ? 4 : 0)) { ++wrong; printf("%d: n %d block %d at %d: %d\n", which, n, block, i, o[i]); break; }
+      }
+    ++which;
+  }
+  o[0] = 0; otherwise<<<10, 100>>>(o, 250); cudaDeviceSynchronize(); wrong += o[0] != 750;
+  o[0] = 0; otherwise<<<10, 100>>>(o, -1); cudaDeviceSynchronize(); wrong += o[0] != 1000;
+  o[0] = 0; all<<<100, 37>>>((unsigned*)o); cudaDeviceSynchronize(); wrong += o[0] != 3700 * 3699 / 2;
+  o[0] = o[1] = 0; signs<<<(1u << 23) + 3, 256>>>(o, 1000); cudaDeviceSynchronize();
+  wrong += o[0] != 1000 || o[1] != 768;
+  o[0] = o[1] = 0; signs<<<(1u << 23) + 3, 256>>>(o, -(1 << 30)); cudaDeviceSynchronize();
+  wrong += o[0] != 0 || o[1] != 768;
+  printf("%d wrong\n", wrong);
+}
+"""
+
+
+def test_all_forms_of_bounds_select_the_threads_that_they_say(tmp_path: Path) -> None:
+    (tmp_path / "program.cu").write_text(PROGRAM)
+    command = [sys.executable, "-m", "tilewright", "run", "program.cu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("0 wrong\n", "", 0)
+
+
+def code(name: str, *lines: str) -> str:
+    calls = [f"  %{axis} = call i32 @__tw_simt_index(i32 {k})" for axis, k in (("t", 0), ("b", 3), ("w", 6))]
+    return "\n".join([f"define void @{name}(ptr %o) {{", *calls, *lines, "  ret void", "}", ""])
+
+
+def test_only_kernels_that_use_nothing_else_of_their_place_are_such() -> None:
+    number = ("  %m = mul i32 %b, %w", "  %i = add i32 %t, %m")
+    text = code("plain", *number) + code("thread", *number, "  store i32 %t, ptr %o")
+    text += code("block", *number, "  store i32 %b, ptr %o") + code("first", *number, "  store i32 %m, ptr %o")
+    text += code("other", "  %m = mul i32 %b, %t", "  %i = add i32 %w, %m")
+    edited, found = with_ranges(text, ["plain", "thread", "block", "first", "other"])
+    assert found == {"plain"}
+    assert "%m = call i32 @__tw_simt_index(i32 3)" in edited.split("@thread")[0]
+    assert "%m = mul i32 %b, %w" in edited.split("@thread")[1].split("@block")[0]
