@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilewright.analysis.alias import AliasAnalysis, is_address
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.memory import MemoryOp
+from tilewright.records import dataclass
 
 
 @dataclass(frozen=True)

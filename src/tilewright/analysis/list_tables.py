@@ -6,8 +6,6 @@ nothing else with a table: in all that do not choose between lists.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilewright.ir.core import Function, Op, Param, Value
 from tilewright.ir.dtypes import int64
 from tilewright.ir.gpu_parameters import row_width
@@ -15,6 +13,7 @@ from tilewright.ir.ops.arith import Add, Cast, Mul
 from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, Load
 from tilewright.ir.ops.shape import IntToPtr, PtrOffset, constant_of
+from tilewright.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from tilewright.backends.export import Export
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.backends.native import Embedded, LaunchStub
 from tilewright.ir.core import Function
+from tilewright.records import NamedTuple, dataclass
 
 Grid = tuple[int, int, int]
 Exporter = Callable[[Sequence[Export], Path, str, "str | None"], None]  # kernels, path, format, target

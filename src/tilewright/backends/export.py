@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tilewright.ir.core import Function
 from tilewright.ir.types import TileType
+from tilewright.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tilewright.ir.dtypes import DType
+from tilewright.records import NamedTuple, dataclass
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from tilewright.backends.base import Backend, Exporter
 from tilewright.ir.core import Function
+from tilewright.records import NamedTuple
 
 
 class KernelClass(NamedTuple):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Union
+from dataclasses import field, replace
+from typing import Union
 
 from tilewright.ir.core import Param
 from tilewright.ir.dtypes import DType, int32, int64
 from tilewright.ir.types import PointerType, TileType
+from tilewright.records import NamedTuple, dataclass
 
 
 class Extent(NamedTuple):

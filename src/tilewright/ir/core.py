@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from tilewright.ir.location import Loc
 from tilewright.ir.types import PartitionViewType, TileType, Type
+from tilewright.records import dataclass
 
 if TYPE_CHECKING:
     from tilewright.ir.builder import Builder

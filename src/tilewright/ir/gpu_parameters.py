@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilewright.ir.core import Function
+from tilewright.records import dataclass
 
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of tensor maps: CUtensorMap of the CUDA driver API
 

@@ -15,13 +15,13 @@ import functools
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tilewright.ir.span import Span
+from tilewright.records import dataclass
 
 Array = np.ndarray[Any, Any]
 Coordinates = Sequence[int]

@@ -22,13 +22,13 @@ import enum
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar, cast
 
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.location import Loc
 from tilewright.ir.types import Type
+from tilewright.records import dataclass
 
 
 class IRError(Exception):

@@ -16,7 +16,6 @@ import enum
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilewright.ir.core import Block, Function, Op, Value
@@ -25,6 +24,7 @@ from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import Arity
 from tilewright.ir.types import PartitionViewType, PointerType, SharedType, TensorViewType, TileType
+from tilewright.records import dataclass
 
 
 def print_function(function: Function, *, locations: bool = False) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeVar, Union
 
 from tilewright.ir.dtypes import DType, bool_, int32
 from tilewright.ir.enums import PaddingMode
 from tilewright.ir.layouts import OFFSET, LinearLayout
+from tilewright.records import dataclass
 
 MAX_TILE_ELEMENTS = 1 << 24
 T = TypeVar("T")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
 
 from tilewright.ir.dtypes import DType, int32, int64
 from tilewright.language.suggestions import explains_arguments
+from tilewright.records import dataclass
 
 _T = TypeVar("_T")
 

@@ -11,7 +11,6 @@ import functools
 import math
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from tilewright.frontend.signature import (
 from tilewright.ir.dtypes import DType, bool_, float32, int32, int64
 from tilewright.language.annotations import ArrayAnnotation
 from tilewright.language.dtypes import to_dtype
+from tilewright.records import dataclass
 from tilewright.runtime.arrays import LAYOUTS, ArgumentKey, Describe, RuntimeValues, array_describer, is_masked
 from tilewright.runtime.declared import describe_declared, pointer_spec
 from tilewright.runtime.layout import ArgumentRef, Layout, array_spec

@@ -20,9 +20,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from tilewright.records import dataclass
 from tilewright.system.environment import SettingError
 from tilewright.system.folders import others_may_write, private_folder, say_unusable, user_folder
 from tilewright.system.sizes import parse_size

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from tilewright.records import dataclass
 from tilewright.runtime.layout import contiguous_strides
 
 # (type code of the DLPack header, bits) -> NumPy dtype.

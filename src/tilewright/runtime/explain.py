@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from tilewright.frontend import signature as signatures
 from tilewright.ir.core import Function
 from tilewright.ir.location import Loc
 from tilewright.ir.printer import print_function
+from tilewright.records import dataclass
 from tilewright.runtime.layout import ALIGNMENT
 from tilewright.system.environment import switch
 

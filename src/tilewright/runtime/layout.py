@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from tilewright.frontend.signature import ArraySpec
 from tilewright.ir.dtypes import DType
 from tilewright.language.annotations import ArrayAnnotation
 from tilewright.language.dtypes import to_dtype
+from tilewright.records import dataclass
 
 ALIGNMENT = 16  # the divisor of addresses and strides (bytes) and of extents (elements) that code is specialised on
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tilewright.ir.core import Function
 from tilewright.ir.parser import IRParseError, parse_function
 from tilewright.ir.printer import print_function
+from tilewright.records import dataclass
 from tilewright.version import __version__
 
 RECORD = "TILEWRIGHT_RECORD"

@@ -6,12 +6,12 @@ import types
 import typing
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import ElementType
 from tilewright.language.annotations import ArrayAnnotation, ConstantAnnotation, ListAnnotation, ScalarAnnotation
+from tilewright.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import functools
 import html
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tilewright.analysis.argument_effects import argument_effects
@@ -15,6 +14,7 @@ from tilewright.backends.base import Executable
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.printer import print_function
+from tilewright.records import dataclass
 from tilewright.runtime.explain import Compilation
 
 _SOURCE_STAGE = "Tile IR"

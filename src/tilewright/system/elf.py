@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from tilewright.records import NamedTuple
 
 MAGIC = b"\x7fELF"
 NO_BITS = 8  # the type of a section without contents, such as zeros

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from tilewright.ir.ops.linear import CombiningOp
 from tilewright.ir.ops.shape import Broadcast, Extract, Insert, Iota, PtrToInt, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, clone_function, clone_op
 from tilewright.ir.types import TileType
+from tilewright.records import dataclass
 
 # The roles of parameters that the runtime fills in: what the kernel is told about them holds.
 _DESCRIBED = ("base", "shape", "stride", "table", "length", "low", "high")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tilewright.backends.native.image import Image, text_and_content, with_text
 from tilewright.ir.core import Op
 from tilewright.ir.location import Loc
+from tilewright.records import NamedTuple
 
 BLOCK_SYMBOL = "block"  # runs one block: what is generated for a kernel
 # The entry points in the object code, which call it.

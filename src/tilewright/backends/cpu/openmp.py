@@ -13,10 +13,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.cpu import on_demand, threads
+from tilewright.records import NamedTuple
 
 _SOFT = 1  # omp_pause_soft
 # Launches in several threads after which LLVM is loaded for a team of our own: about as many as lose without it what

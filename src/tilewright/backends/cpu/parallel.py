@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from tilewright.backends.cpu import threads
 from tilewright.backends.cpu.compiled import PollLocation
@@ -22,6 +22,7 @@ from tilewright.backends.cpu.context import (
 )
 from tilewright.backends.deadlock import Deadlock, Index, describe_blocks
 from tilewright.ir.location import Loc
+from tilewright.records import NamedTuple
 
 Context = ctypes.c_int64 * len(Field)
 Record: TypeAlias = "ctypes.Array[ctypes.c_int64]"

@@ -6,11 +6,11 @@ import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import llvmlite.binding as llvm
 
 from tilewright.backends.vector.features import HostFeatures
+from tilewright.records import NamedTuple
 from tilewright.system.environment import SettingError, switch
 from tilewright.system.processors import request_tiles
 

@@ -11,9 +11,10 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.backends.native.body import Body
+from tilewright.records import NamedTuple
 from tilewright.system.forks import load
 
 

@@ -11,7 +11,9 @@ import struct
 import sys
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
+
+from tilewright.records import NamedTuple
 
 _WORD = struct.Struct("<Q")
 _HEAD = 8  # bytes that hold the size of the text

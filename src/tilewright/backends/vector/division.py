@@ -7,9 +7,8 @@ quotient (Markstein 1990), as the remainders are exact within the ranges below.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tilewright.backends.vector.value import Val, fused, magnitude, where
+from tilewright.records import NamedTuple
 
 _DIVISORS = 2.0**-24, 2.0**76
 _QUOTIENTS = 2.0**-76, 2.0**100  # so that dividends are at least 2**-100, and remainders no subnormal numbers

@@ -8,11 +8,11 @@ the whole function on that interval (Remez exchange in 400-bit arithmetic, then 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tilewright.backends.vector import lookup, tanh_table
 from tilewright.backends.vector.types import F32, I32, I64
 from tilewright.backends.vector.value import CURRENT_ROUNDING, Val, magnitude, mul_add, polynomial, where, with_sign
+from tilewright.records import NamedTuple
 
 
 class _Tables(NamedTuple):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.types import ElementType
+from tilewright.records import NamedTuple
 
 LEFT_IS_RESULT = "left_is_result"  # an attribute of the code generator: the left operand is a result of the same op
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python import objects
@@ -17,6 +16,7 @@ from tilewright.frontend.python.ops.debug import print_values
 from tilewright.frontend.python.values import ArrayList, Tile
 from tilewright.ir.dtypes import bool_
 from tilewright.ir.errors import TileValueError, UnsupportedCallError
+from tilewright.records import dataclass
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.semantics import ValueSemantics

@@ -7,13 +7,13 @@ import contextlib
 import inspect
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python.paths import Cleanup
 from tilewright.frontend.python.scope import CallFrame, Scope, captured
 from tilewright.frontend.python.source import source_of
 from tilewright.ir.errors import TileSyntaxError
+from tilewright.records import dataclass
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.semantics import ValueSemantics

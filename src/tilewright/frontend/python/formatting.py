@@ -6,13 +6,13 @@ import ast
 import dataclasses
 import enum
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.values import Array, PartlyFixed, Tile
 from tilewright.ir.dtypes import DType
 from tilewright.ir.errors import TileSyntaxError, TileUnsupportedFeatureError
+from tilewright.records import dataclass
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.semantics import ValueSemantics

@@ -14,7 +14,7 @@ import functools
 import itertools
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilewright.frontend.python.scope import LocalFunction, Scope, Unusable
@@ -27,6 +27,7 @@ from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView
 from tilewright.ir.ops.shape import Undefined
 from tilewright.ir.promotion import loose_dtype
 from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType, TileType, Type, tensor_view
+from tilewright.records import dataclass
 
 
 @dataclass

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tilewright.frontend.python.merge import Path
 from tilewright.frontend.python.scope import CallFrame
 from tilewright.ir.core import Block
+from tilewright.records import dataclass
 
 RETURN = "return"  # the result of a function among its variables: no identifier, so it cannot clash with one
 

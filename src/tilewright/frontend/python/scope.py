@@ -5,11 +5,12 @@ from __future__ import annotations
 import builtins
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilewright.frontend.python.source import Source
 from tilewright.ir.location import Loc
+from tilewright.records import dataclass
 
 
 @dataclass(frozen=True)

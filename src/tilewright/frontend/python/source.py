@@ -12,11 +12,11 @@ import textwrap
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.location import Loc
+from tilewright.records import dataclass
 from tilewright.system.forks import CODE, fork_aware_lock
 
 _MARGIN_LINES = 20

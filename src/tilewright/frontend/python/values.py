@@ -8,13 +8,13 @@ typed constant, such as ``ct.int32(2)``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import PaddingMode
 from tilewright.ir.types import ElementType
+from tilewright.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

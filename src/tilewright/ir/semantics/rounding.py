@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import RoundingMode
+from tilewright.records import dataclass
 
 Array = np.ndarray[Any, Any]
 

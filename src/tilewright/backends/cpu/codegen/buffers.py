@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from llvmlite import ir
 
 from tilewright.backends.vector import register_type
 from tilewright.backends.vector.types import I8
 from tilewright.ir.dtypes import DType
 from tilewright.ir.types import ElementType
+from tilewright.records import NamedTuple
 
 
 def element_type(dtype: ElementType) -> ir.Type:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -20,6 +19,7 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.loops import CopyBuffer
 from tilewright.ir.types import TileType, Type, tensor_view
+from tilewright.records import dataclass
 
 
 @dataclass(eq=False, repr=False)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -25,6 +24,7 @@ from tilewright.backends.cpu.context import (
 )
 from tilewright.backends.native.templates import filled
 from tilewright.backends.vector.types import I1, I64
+from tilewright.records import NamedTuple
 
 # In operations on elements, as ``block_work`` counts them: one takes 0.05 to 20 ns. Signals are to end a launch within
 # 0.2 s (``benchmarks/soak.py interrupts`` prints how long they wait): with 20 ns, a budget and what is polled together

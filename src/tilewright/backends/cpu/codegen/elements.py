@@ -7,8 +7,8 @@ elements at a position; this asks for the operands' elements, and so on down to 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import field
+from typing import Any
 
 from llvmlite import ir
 
@@ -30,6 +30,7 @@ from tilewright.ir.ops.arith import Cast, Div
 from tilewright.ir.ops.memory import Load, LoadView, padding_value
 from tilewright.ir.ops.shape import Broadcast, Constant, Extract, Iota, Permute, Reshape, Undefined
 from tilewright.ir.types import ElementType
+from tilewright.records import NamedTuple, dataclass
 
 _WINDOW = 4  # a strided read of a buffer loads and shuffles up to this many vectors rather than gather
 

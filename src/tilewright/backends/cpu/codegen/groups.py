@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -24,6 +23,7 @@ from tilewright.backends.cpu.loops.kinds import is_array_tile
 from tilewright.backends.cpu.loops.vectorize import widest_bytes
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.loops import LoopNest
+from tilewright.records import NamedTuple
 
 # Emits loops and returns the scalars that they compute, if any. The second argument is the number of lanes that fill a
 # vector register; ``visit`` is to be called at each position.

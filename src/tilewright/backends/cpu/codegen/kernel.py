@@ -11,7 +11,7 @@ that of ``context.Worker``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from llvmlite import ir
 
@@ -54,6 +54,7 @@ from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yi
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.loops import CheckLoad, CopyBuffer, LoopNest, ReserveScratch, ScratchPointer, WritePart
 from tilewright.ir.ops.shape import Pack, Reshape, Unpack
+from tilewright.records import NamedTuple
 from tilewright.system.environment import switch
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from tilewright.backends.cpu.loops.fused import fused_ops
 from tilewright.backends.cpu.loops.kinds import ELEMENTWISE
@@ -15,6 +14,7 @@ from tilewright.ir.ops.linear import Reduce, Scan
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, LoadView, Store, StoreView
 from tilewright.ir.types import TileType
+from tilewright.records import NamedTuple
 
 _ACCESSES = (Load, LoadView, Store, StoreView, AtomicRmw, AtomicCas, AtomicView)
 

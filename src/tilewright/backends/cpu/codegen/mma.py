@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -33,6 +32,7 @@ from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import padding_value
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
+from tilewright.records import NamedTuple
 
 _ALIGNMENT = {I16: 2, F64: 8}  # 4 of the other types of elements in buffers
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from llvmlite import ir
 
@@ -17,6 +17,7 @@ from tilewright.backends.external import call_external
 from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector.types import F32, F64, I32, I64, resized
 from tilewright.ir.dtypes import DType, float64
+from tilewright.records import NamedTuple
 
 UNROLL = 4  # steps of k per iteration of the inner loop: the fastest of 1 to 8, benchmarks/results/constants.md
 

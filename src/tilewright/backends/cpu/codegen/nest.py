@@ -7,7 +7,7 @@ added outside them after these have been opened.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from llvmlite import ir
 
@@ -15,6 +15,7 @@ from tilewright.backends.branches import phi_of
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector.types import I64
+from tilewright.records import dataclass
 
 
 @dataclass(eq=False, repr=False)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from enum import IntEnum
-from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -21,6 +20,7 @@ from tilewright.backends.cpu.loops.pack_panels import STATE_WORDS, panel_bytes, 
 from tilewright.backends.vector.types import I1, I8, I64
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.loops import LoopNest
+from tilewright.records import NamedTuple
 
 
 class _Word(IntEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
@@ -15,6 +15,7 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.arith import Add, Cast, Sub
 from tilewright.ir.ops.shape import REARRANGING, Iota, PtrOffset
 from tilewright.ir.types import PointerType
+from tilewright.records import NamedTuple
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.elements import Elements

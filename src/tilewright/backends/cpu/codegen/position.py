@@ -7,7 +7,6 @@ of the pattern never overlap; so splitting and joining coordinates works on the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -15,6 +14,7 @@ from tilewright.backends.cpu.codegen import index
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.ir.layouts import log2
+from tilewright.records import NamedTuple
 
 Pattern = tuple[int, ...]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from dataclasses import field
+from typing import TYPE_CHECKING, TypeAlias
 
 from llvmlite import ir
 
@@ -17,6 +17,7 @@ from tilewright.backends.vector.types import I8, I64, resized
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.types import ElementType
+from tilewright.records import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.control import Ends

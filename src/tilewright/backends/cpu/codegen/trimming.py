@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import index
@@ -13,6 +11,7 @@ from tilewright.backends.cpu.codegen.views import ViewAccess, fits, loaded
 from tilewright.backends.cpu.loops.trimming import Axes, read_axes
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import StoreView
+from tilewright.records import NamedTuple
 
 
 class Trim(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -18,6 +17,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Add, And, Cmp
 from tilewright.ir.ops.shape import REARRANGING, PtrOffset
+from tilewright.records import NamedTuple
 
 _WIDE = ir.IntType(WIDE_BITS)  # of the numbers here: nothing wraps around
 # A comparison holds for all elements if it does for the ends; whether that is the high end of the left operand.

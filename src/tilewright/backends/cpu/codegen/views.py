@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -20,6 +19,7 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.layouts import log2
 from tilewright.ir.ops.loops import CheckLoad, LoopNest
 from tilewright.ir.ops.memory import MakeTensorView, ViewMemoryOp
+from tilewright.records import NamedTuple
 
 # Tile indices are clamped to this magnitude: far outside of any array, and small enough not to wrap around.
 _FARTHEST = 1 << 38

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tilewright.analysis.first_fit import first_fit
 from tilewright.backends.cpu.scratch import ALIGNMENT, aligned
 from tilewright.ir.types import ElementType
+from tilewright.records import dataclass
 
 SPARE_BYTES = 64  # at the start of the scratch memory: what may be read and written for nothing
 

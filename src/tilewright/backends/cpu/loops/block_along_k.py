@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from tilewright.backends.cpu.loops.dot import Product, dot_instruction
@@ -22,6 +22,7 @@ from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView, MakePartitionView, padding_value
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import clone_op, stand_for
+from tilewright.records import dataclass
 from tilewright.transforms.base import InPlacePass
 
 # Bytes of scratch memory for a row of a wide tile, of floats, of those that go by dot instructions, and of bytes:

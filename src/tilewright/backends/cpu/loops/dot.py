@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.dtypes import DType, bfloat16, float32
 from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.records import NamedTuple
 
 LANES = 16  # of a vector of 512 bits
 VECTORS = 4  # of a panel of the right operand, side by side

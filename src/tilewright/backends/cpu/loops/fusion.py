@@ -7,7 +7,6 @@ are: each becomes a nest, together with what it needs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tilewright.backends.cpu.loops import control, linear
@@ -27,6 +26,7 @@ from tilewright.ir.ops.loops import ReserveScratch, ScratchPointer, WritePart
 from tilewright.ir.ops.shape import Cat, Insert, Pack, Unpack
 from tilewright.ir.rewrite import with_body
 from tilewright.ir.types import PointerType, TileType
+from tilewright.records import dataclass
 
 _DEEPEST = 64  # deferred ops in a chain: their code is generated recursively, and Python allows 1000 calls
 

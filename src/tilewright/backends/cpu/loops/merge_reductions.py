@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.backends.cpu.loops.combiner_identity import identity_element
@@ -19,6 +18,7 @@ from tilewright.ir.ops.linear import Reduce, reduction_partials
 from tilewright.ir.ops.shape import Constant, Iota
 from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import clone_op
+from tilewright.records import dataclass
 from tilewright.transforms.base import InPlacePass
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilewright.backends.cpu.loops.arena import Buffer
@@ -18,6 +18,7 @@ from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import clone_op
+from tilewright.records import dataclass
 
 
 @dataclass(eq=False, repr=False)

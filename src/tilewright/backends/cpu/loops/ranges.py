@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import field
 
 from tilewright.backends.cpu.loops.kinds import ASSUMPTIONS, is_widening
 from tilewright.ir.core import Value
@@ -15,6 +14,7 @@ from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Add, And, Cmp, Mul
 from tilewright.ir.ops.memory import Load, StoreView
 from tilewright.ir.ops.shape import REARRANGING, Constant, Iota, PtrOffset
+from tilewright.records import NamedTuple, dataclass
 
 WIDE_BITS = 128  # of the numbers that ranges are computed with: nothing wraps around
 ORDERED = frozenset({CmpPredicate.LT, CmpPredicate.LE, CmpPredicate.GT, CmpPredicate.GE})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis
@@ -23,6 +23,7 @@ from tilewright.ir.ops.memory import LoadView, MakePartitionView, StoreView, Vie
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.ir.rewrite import clone_op, stand_for
 from tilewright.ir.types import TileType
+from tilewright.records import dataclass
 from tilewright.transforms.base import InPlacePass
 
 # Bytes of a row that is taken by itself: norms and softmax of rows of 4 and 8 KiB gain, of shorter and longer ones they

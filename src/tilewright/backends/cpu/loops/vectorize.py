@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.backends.cpu.loops.combiner_identity import identity_element
@@ -27,6 +26,7 @@ from tilewright.ir.ops.memory import Assert, Load, Store, StoreView
 from tilewright.ir.ops.shape import REARRANGING, Broadcast, Constant, Extract, Iota, Permute, PtrOffset, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import TileType
+from tilewright.records import dataclass
 from tilewright.transforms.base import InPlacePass
 
 # Side by side: longer runs in memory, independent additions. Most rows of benchmarks/results/constants.md take as long

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tilewright.frontend.python.context import Context
@@ -26,6 +25,7 @@ from tilewright.ir.ops.arith import Add, And, Cmp, Max, Min, Mul, Not, Or, Sub
 from tilewright.ir.ops.memory import Assume
 from tilewright.ir.ops.shape import PtrOffset
 from tilewright.ir.promotion import broadcast_shapes
+from tilewright.records import dataclass
 
 
 @dataclass(frozen=True)
