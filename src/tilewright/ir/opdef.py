@@ -178,6 +178,9 @@ def _operand_property(field: OperandField, i: int, ops: tuple[OperandField, ...]
     if field.arity is Arity.OPTIONAL:
         return property(lambda self: self.operands[sum(self.segments[:i])] if self.segments[i] else None)
 
+    if fixed_before:
+        return property(lambda self: self.operands[i : i + self.segments[i]])
+
     def many(self: Op) -> Sequence[Value]:
         start = sum(self.segments[:i])
         return self.operands[start : start + self.segments[i]]

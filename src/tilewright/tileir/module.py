@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -32,7 +32,7 @@ class Operation:
     spec: OpSpec
     operands: dict[str, Any]
     attributes: dict[str, Any]
-    results: list[Value]
+    results: Sequence[Value]
     regions: list[Block | None]
     loc: Location | None = None
     offset: int = 0

@@ -8,6 +8,7 @@ is left at the end, or at the beginning by the second branch of an ``if``.
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
@@ -48,12 +49,12 @@ class KeepBarriers:
         return function
 
 
-_regions = operator.attrgetter("regions")
+_NESTS: frozenset[type[Op]] = frozenset((If, For, Loop))  # combiners have none in them
 
 
 def _find_loops(block: Block, around: tuple[list[If], ...], loops: list[tuple[For | Loop, list[If]]]) -> None:
     """Add the loops in ``block``, each with the branches in it, to ``loops``, and branches to those ``around``."""
-    for op in filter(_regions, block.ops):
+    for op in itertools.compress(block.ops, map(_NESTS.__contains__, map(type, block.ops))):
         inside = around
         if isinstance(op, If):
             for branches in around:
@@ -61,8 +62,6 @@ def _find_loops(block: Block, around: tuple[list[If], ...], loops: list[tuple[Fo
         elif isinstance(op, (For, Loop)):
             inside = (*around, [])
             loops.append((op, inside[-1]))
-        else:
-            continue  # a combiner
         for region in op.regions:
             _find_loops(region, inside, loops)
 

@@ -78,9 +78,9 @@ _WRITTEN = {
     "str": "varints[w.numbers.string({})]",
     "const": "varints[w.numbers.constant({})]",
     "i32s": "integers(tuple({}), 4)",
-    "predicate": "w.predicates.get(id({0})) or w.predicate({0})",
+    "predicate": "w.known.get(id({0})) or w.predicate({0})",
     "hints": "w.payload({})",
-    "array": "w.payload({})",
+    "array": "w.known.get(id({0})) or w.array({0})",
     "bools": "w.flags(op, {})",
 }
 
@@ -152,7 +152,7 @@ class BodyWriter:
         self.locations: list[Location | None] = []
         self.values: dict[Value, bytes] = {}
         self.types: dict[int, bytes] = {}
-        self.predicates: dict[int, bytes] = {}  # by identity, too
+        self.known: dict[int, bytes] = {}  # predicates and arrays, by identity, too
         self.encoders = _ENCODERS[minor]
 
     def body(self, block: Block) -> bytes:
@@ -198,8 +198,12 @@ class BodyWriter:
     def payload(self, attribute: Attribute) -> bytes:
         return write_payload(attribute, self.numbers)
 
+    def array(self, attribute: Attribute) -> bytes:
+        made = self.known[id(attribute)] = write_payload(attribute, self.numbers)
+        return made
+
     def predicate(self, predicate: Attribute) -> bytes:
-        made = self.predicates[id(predicate)] = write_predicate(predicate)
+        made = self.known[id(predicate)] = write_predicate(predicate)
         return made
 
     def flags(self, op: Operation, given: Sequence[bool] | None) -> bytes:

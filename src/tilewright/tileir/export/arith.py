@@ -30,14 +30,18 @@ def _shared(name: str) -> Handler:
     names, known = [o.name for o in BY_NAME[name].operands], list(shared_modes(name).items())
 
     def handler(e: Emitter, op: Any) -> Value:
-        operands = dict(zip(names, values := e.all(op.operands)))
-        given = {theirs: op.attributes[ours] for theirs, ours in known}
-        if "rounding_mode" in given:
-            given["rounding_mode"] = given["rounding_mode"].value
-        made: Value = make[name](e, operands, values[-1].type, **given)
+        values = [e[v] for v in op.operands]
+        made: Value = make[name](e, dict(zip(names, values)), values[-1].type)
         return made
 
-    return handler
+    def handler_of_modes(e: Emitter, op: Any) -> Value:
+        values, given = [e[v] for v in op.operands], {theirs: op.attributes[ours] for theirs, ours in known}
+        if "rounding_mode" in given:
+            given["rounding_mode"] = given["rounding_mode"].value
+        made: Value = make[name](e, dict(zip(names, values)), values[-1].type, **given)
+        return made
+
+    return handler_of_modes if known else handler
 
 
 _SHARED: dict[type[Op], Handler] = {cls: _shared(name) for cls, name in SHARED.items()}
@@ -135,8 +139,7 @@ def _moved(e: Emitter, op: arith.Rem, rest: Value, wrong: Value, name: str) -> V
 def compare(e: Emitter, dtype: DType, predicate: CmpPredicate, lhs: Value, rhs: Value) -> Value:
     """Compares numbers of ``dtype``; with a NaN only NE is true."""
     assert isinstance(lhs.type, Tile)
-    truth, sides = tile_of(I1, lhs.type.shape), {"lhs": lhs, "rhs": rhs}
-    name = PREDICATES[predicate]
+    truth, sides, name = tile_of(I1, lhs.type.shape), {"lhs": lhs, "rhs": rhs}, PREDICATES[predicate]
     if dtype.is_float:
         order = "unordered" if predicate is CmpPredicate.NE else "ordered"
         return make["cmpf"](e, sides, truth, comparison_predicate=name, comparison_ordering=order)
@@ -144,7 +147,8 @@ def compare(e: Emitter, dtype: DType, predicate: CmpPredicate, lhs: Value, rhs: 
 
 
 def _cmp(e: Emitter, op: arith.Cmp) -> Value:
-    lhs, rhs, t = e[op.lhs], e[op.rhs], op.lhs.tile
+    left, right = op.lhs, op.rhs
+    lhs, rhs, t = e[left], e[right], left.tile
     dtype = t.dtype
     if isinstance(dtype, PointerType):
         address = tile_of(I64, t.shape)
@@ -231,8 +235,10 @@ _AWAY = ENUM_SINCE["Rounding", RoundingMode.RA.value]
 
 def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: RoundingMode = RoundingMode.RN) -> Value:
     """``value`` of ``source`` as a number of ``target``."""
+    if source is target:
+        return value
     of, to = scalar(source), scalar(target)
-    if source is target or (of is to and not target.is_floating):
+    if of is to and not target.is_floating:
         return value
     assert isinstance(value.type, Tile)
     extents = value.type.shape

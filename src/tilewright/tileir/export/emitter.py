@@ -16,7 +16,7 @@ from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.export.make import make
-from tilewright.tileir.module import Attribute, Block, FloatAttr, IntegerAttr, Value
+from tilewright.tileir.module import Block, FloatAttr, IntegerAttr, Value
 from tilewright.tileir.numbers import FORMATS, encode
 from tilewright.tileir.optable import BY_NAME, NEWEST
 from tilewright.tileir.types import I8, I64, SCALARS, Element, Pointer, Scalar, Tile
@@ -48,14 +48,19 @@ def element(dtype: DType | PointerType) -> Scalar | Pointer:
     return Pointer(I8 if dtype.pointee is None else scalar(dtype.pointee))
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.cache
 def tile_of(of: Element, shape: tuple[int, ...] = ()) -> Tile:
     """The type of tiles; equal ones are one object, which its writer needs to look up once."""
     return Tile(of, shape)
 
 
-def signedness(dtype: DType) -> str:
-    return "signed" if dtype.is_signed else "unsigned"
+class _Signedness(dict[DType, str]):
+    def __missing__(self, dtype: DType) -> str:
+        found = self[dtype] = "signed" if dtype.is_signed else "unsigned"
+        return found
+
+
+signedness = _Signedness().__getitem__
 
 
 def number_bits(dtype: DType, value: bool | float) -> int:
@@ -85,7 +90,7 @@ def number_in(dtype: DType, value: bool | float) -> bool | float:
     return float(to_float64(from_float64(np.array(value, np.float64), dtype), dtype)) if dtype.is_restricted else value
 
 
-def number_attribute(dtype: DType, value: bool | float) -> Attribute:
+def number_attribute(dtype: DType, value: bool | float) -> IntegerAttr | FloatAttr:
     bits = number_bits(dtype, value)
     return FloatAttr(scalar(dtype), bits) if dtype.is_floating else IntegerAttr(scalar(dtype), bits)
 
@@ -116,7 +121,7 @@ class Emitter(dict[core.Value, Value]):
         self.tiles = _TILES[minor]
         if len(self.tiles) > _MOST_TILES:
             self.tiles.clear()
-        self.depths: dict[core.Value, int] = {}  # of views: the frame that each was made in
+        self.depths: dict[core.Value | Value, int] = {}  # of views: the frame that each was made in
         self.loc: Location | None = None
         self.splats: dict[core.Value, Splat] = {}  # values of equal elements, which are made where they are used
         self.op: core.Op | None = None
@@ -185,19 +190,22 @@ class Emitter(dict[core.Value, Value]):
     def shared(self, op: core.Op, key: Hashable, build: Callable[[Emitter, Any, Any], Value], made: Any) -> Value:
         """A view of the type ``made``, which is made once for all equal ones, and outside of the loops that it does not
         depend on."""
+        found = self.known.get(key)
+        if found is not None:
+            self.depths[op.results[0]] = self.depths[found]
+            return found
         last = depth = len(self.frames) - 1
         if depth:
             depth = self._outermost(op, depth)
-        found = self.frames[depth].known.get(key)
-        if found is None and depth == last:
+        if depth == last:
             found = self.known[key] = build(self, op, made)
-        elif found is None:
+        else:
             self.block, self.known = self.frames[depth].block, self.frames[depth].known
             found = build(self, op, made)
             for frame in self.frames[depth:]:
                 frame.known[key] = found
             self.block, self.known = self.frames[-1].block, self.frames[-1].known
-        self.depths[op.results[0]] = depth
+        self.depths[op.results[0]] = self.depths[found] = depth
         return found
 
     def _outermost(self, op: core.Op, depth: int) -> int:

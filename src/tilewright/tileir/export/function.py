@@ -117,6 +117,8 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
 
 def _entry_hints(function: core.Function, minor: int) -> HintsAttr | None:
     """The hints of a kernel. ``num_worker_warps`` is left out before 13.3, with a warning, and 4 or 8 before 13.5."""
+    if not function.hints:
+        return None
     hints = {ENTRY_HINTS[k]: v for k, v in function.hints.items() if k in ENTRY_HINTS}
     warps = function.hints.get("num_worker_warps")
     chosen: set[Any] = {warps.default, *warps.values.values()} if isinstance(warps, ByTarget) else {warps}
@@ -195,7 +197,6 @@ class _FunctionEmitter(Emitter):
         self.loops: list[list[Slot]] = []  # the tokens that each enclosing loop carries
         given = zip(kernel.function.body.args, kernel.function.params)
         self.extents = [v for v, p in given if p.role == "shape" and v.tile.element is int32]
-        self.unrolled = _unrolled(kernel.function.body)
 
     def function(self) -> None:
         function = self.kernel.function
@@ -203,6 +204,7 @@ class _FunctionEmitter(Emitter):
         self.parameters(function.body.args)
         self.tokens = Tokens(self)
         kinds = self.tokens.kinds
+        self.unrolled = _unrolled(function.body) if {linear.Mma, control.For} <= kinds else set()
         if memory.Bid in kinds:
             tiles.ask_grid(self, "get_tile_block_id")
         if memory.NumBlocks in kinds:
@@ -336,7 +338,7 @@ class _FunctionEmitter(Emitter):
             given = scalars[2 * (i % n) + (i >= n)]
             self[argument] = arith.convert(self, given, carriers[i % n], dtypes[i % n])
         self.ops(op.body.ops[:-1])
-        last = op.body.ops[-1]
+        last = op.body.terminator
         self.op, self.loc = last, self.locations(last.loc)
         combined = [arith.convert(self, self[v], d, c) for v, d, c in zip(last.operands, dtypes, carriers)]
         make["yield"](self, {"operands": combined})

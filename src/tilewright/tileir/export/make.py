@@ -35,7 +35,7 @@ def _maker(spec: OpSpec) -> Callable[..., Any]:
         "op.spec = spec",
         f"op.operands = {{{''.join(absent)}**operands}}" if absent else "op.operands = operands",
         f"op.attributes = {{{', '.join(attributes)}}}",
-        f"op.results = {'[made]' if one else 'made'}",
+        f"op.results = {'(made,)' if one else 'made'}",
         f"op.regions = {'none' if one else 'regions'}",
         "op.loc = e.loc",
         "op.offset = 0",

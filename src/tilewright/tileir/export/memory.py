@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.ir import core
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, bfloat16, int32, int64
-from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
+from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryScope, PaddingMode
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.ops import control, memory, shape
 from tilewright.ir.types import PartitionViewType, PointerType
@@ -36,7 +36,7 @@ _WEAK: dict[str, Any] = {"memory_ordering_semantics": "weak", "memory_scope": No
 
 
 def order_of(op: Any) -> dict[str, Any]:
-    if op.memory_order is MemoryOrder.WEAK:
+    if op.memory_order is memory.WEAK:
         return _WEAK
     scope = _SCOPES.get(op.memory_scope, "device")
     return {"memory_ordering_semantics": op.memory_order.value, "memory_scope": scope}
@@ -46,12 +46,13 @@ def _ordered(
     e: Emitter, op: Op, name: str, operands: dict[str, Any], type: Type | None, attributes: dict[str, Any]
 ) -> Value:
     """Append a memory op, after those that it comes after. Returns its first result, of ``type``, or else its token."""
-    operands["token"] = e.tokens.before(op)
+    tokens = e.tokens
+    operands["token"] = tokens.before(op)
     if type is None:
         found = token = make[name](e, operands, TOKEN, **attributes)
     else:
         found, token = make[name](e, operands, (type, TOKEN), **attributes)
-    e.tokens.after(op, token)
+    tokens.after(op, token)
     return found
 
 
@@ -115,7 +116,7 @@ def _hinted(e: Emitter, op: Any, tma: Any = None) -> dict[str, Any]:
     return {**order_of(op), "optimization_hints": hints}
 
 
-@functools.lru_cache(maxsize=256, typed=True)
+@functools.lru_cache(maxsize=None, typed=True)
 def _access_hints(tma: Any, latency: Any, minor: int) -> HintsAttr | None:
     hints = {"allow_tma": tma, "latency": latency}
     return by_architecture({name: hint for name, hint in hints.items() if hint is not None}, minor)
@@ -124,7 +125,7 @@ def _access_hints(tma: Any, latency: Any, minor: int) -> HintsAttr | None:
 Extents = tuple[int | None, ...]
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.cache
 def _view_type(dtype: DType, *declared: Extents) -> TensorView:
     """Static extents and strides are positive there; others become dynamic."""
     shape, strides = (tuple(n if n is not None and n > 0 else None for n in numbers) for numbers in declared)
@@ -140,14 +141,22 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
 
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView, made: TensorView) -> Value:
-    t, given = op.type, [*op.shape, *op.strides]  # those that are dynamic
-    index, most = t.index_dtype, max(32, t.index_dtype.bitwidth)
-    if e.kernel.negative_strides or [v for v in given if v.tile.element.bitwidth > most]:
+    t, extents, given = op.type, len(op.shape), [(v, v.tile.element) for v in (*op.shape, *op.strides)]  # if dynamic
+    index = t.index_dtype
+    most = max(32, index.bitwidth)
+    if e.kernel.negative_strides or [v for v, dtype in given if dtype.bitwidth > most]:
         index = int64
-    left = iter([e[v] if (dtype := v.tile.element) is index else convert(e, e[v], dtype, index) for v in given])
-    shape = [next(left) if n is None else e.constant(index, n) for n in t.shape if n is None or n <= 0]
-    strides = [next(left) if n is None else e.constant(index, n) for n in t.strides if n is None or n <= 0]
+    left = [e[v] if dtype is index else convert(e, e[v], dtype, index) for v, dtype in given]
+    shape, strides = left[:extents], left[extents:]
+    if made.shape != t.shape or made.strides != t.strides:
+        shape, strides = _with_constants(e, index, t.shape, shape), _with_constants(e, index, t.strides, strides)
     return make["make_tensor_view"](e, {"base": e[op.base], "dynamicShape": shape, "dynamicStrides": strides}, made)
+
+
+def _with_constants(e: Emitter, index: DType, declared: Extents, dynamic: list[Value]) -> list[Value]:
+    """Extents or strides that are ``dynamic`` there: those of ours, and those that are not positive."""
+    left = iter(dynamic)
+    return [next(left) if n is None else e.constant(index, n) for n in declared if n is None or n <= 0]
 
 
 def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
@@ -165,7 +174,7 @@ def _made_partition_view(e: Emitter, op: memory.MakePartitionView, made: TileVie
     return make[f"make_{made.kind}"](e, {"tensor_view": e[op.view]}, made)
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.cache
 def _tile_view_type(
     shape: tuple[int, ...], order: tuple[int, ...], mode: PaddingMode, steps: tuple[int, ...], of: DType, *view: Extents
 ) -> TileView:
@@ -176,8 +185,12 @@ def _tile_view_type(
 
 def _indices(e: Emitter, values: Sequence[core.Value]) -> list[Value]:
     """Indices of one type."""
-    same = len(values) == 1 or len({scalar(v.tile.element) for v in values}) == 1
-    return e.all(values) if same else [_wide(e, v) for v in values]
+    found = e.all(values)
+    of = found[0].type
+    for v in found:
+        if v.type is not of and v.type != of:
+            return [_wide(e, v) for v in values]
+    return found
 
 
 def _wide(e: Emitter, value: core.Value) -> Value:
@@ -211,9 +224,14 @@ def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes:
     both = make["ori"](e, {"lhs": body.args[0], "rhs": body.args[1]}, tile_of(bits))
     make["yield"](e, {"operands": [both]})
     e.block = around
-    attributes = {"dim": len(type.shape), "identities": ArrayAttr((IntegerAttr(bits, 0),))}
-    kept = make["reduce"](e, {"operands": [value]}, [tile_of(bits, type.shape)], [body], **attributes)[0]
+    identities, reduced = _zero(bits), [tile_of(bits, type.shape)]
+    kept = make["reduce"](e, {"operands": [value]}, reduced, [body], dim=len(type.shape), identities=identities)[0]
     return kept if type.element is bits else make["bitcast"](e, {"source": kept}, type)
+
+
+@functools.cache
+def _zero(bits: Scalar) -> ArrayAttr:
+    return ArrayAttr((IntegerAttr(bits, 0),))
 
 
 def through_memory(e: Emitter, op: Op, value: Value) -> Value:

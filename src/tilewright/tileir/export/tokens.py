@@ -94,11 +94,12 @@ class Tokens:
         for op in itertools.compress(block.ops, map(_SURVEYED.__contains__, kinds)):
             if self.unused and op in self.unused:
                 continue
-            if type(op) in _LOADS and not is_ordered(op) and not self._is_needed(op):
+            kind = type(op)
+            if kind in _LOADS and not is_ordered(op) and not self._is_needed(op):
                 self.unused |= _computed(op)
-            elif type(op) in ORDERED:
+            elif kind in ORDERED:
                 key, effect = self._ops[op] = self._access(op)
-                self._add(found, {key: effect})
+                self._add(found, key, effect)
                 if key in self._before:
                     self._again.add(key)
                 elif effect == _WRITE:
@@ -118,7 +119,8 @@ class Tokens:
                 self._clashes |= clashes
                 if own:
                     self._regions[op] = own
-                    self._add(found, own)
+                    for key, effect in own.items():
+                        self._add(found, key, effect)
                 if isinstance(op, (control.For, control.Loop)):  # whose iterations come after each other
                     self._again |= {key for key, effect in own.items() if effect == _READ | _WRITE}
         return found
@@ -141,13 +143,12 @@ class Tokens:
                 way.pop()
         return False
 
-    def _add(self, to: Accesses, accesses: Accesses) -> None:
+    def _add(self, to: Accesses, key: Hashable, effect: int) -> None:
         """Add what comes after that."""
-        for key, effect in accesses.items():
-            before = to.get(key, 0)
-            to[key] = effect = before | effect
-            if before and effect & _WRITE:
-                self._clashes = True
+        before = to.get(key, 0)
+        to[key] = effect = before | effect
+        if before and effect & _WRITE:
+            self._clashes = True
 
     def may_be_late(self, op: Op) -> bool:
         """Whether the memory of ``op`` is accessed again after it was written: ``tileiras`` 13.5 does not wait until
@@ -167,7 +168,7 @@ class Tokens:
         order = op.memory_order
         if root is None or order not in _UNORDERED:
             self._is_apart = False
-        return root, _READ if order is MemoryOrder.WEAK and type(op) in _LOADS else _WRITE
+        return root, _READ if order is memory.WEAK and type(op) in _LOADS else _WRITE
 
     def _as_one(self, key: Hashable, effect: int) -> tuple[Hashable, int]:
         """An access where memory, or the order of all ops, is one."""
