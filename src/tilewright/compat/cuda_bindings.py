@@ -6,9 +6,9 @@ import bisect
 import ctypes
 import itertools
 import re
-import sys
 import types
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from enum import IntEnum
 from functools import partial
 from types import SimpleNamespace
@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.compat.cuda_graphs import traced
 from tilewright.compat.torch_cpu import PROPERTIES, Event, constantly, nothing
+from tilewright.runtime.launch import launch
 from tilewright.runtime.streams import stream_handle
 
 _INVALID, _NO_MEMORY = 1, 2
@@ -108,14 +110,19 @@ def submit(stream: Any, call: Callable[[], Any]) -> None:
 
 def begin_capture(stream: Any, *_: Any) -> None:
     if not _captures:
-        ours: Any = sys.modules["tilewright"]
-        launch = ours.launch
-        _launches.append(launch)
-        ours.launch = lambda stream, *args, **kwargs: submit(stream, partial(launch, stream, *args, **kwargs))
+        _traced.enter_context(traced(_noted))
     _captures[stream_handle(stream)] = []
 
 
-_launches: list[Any] = []  # the function that takes part in captures, while there are some
+def _noted(stream: Any, grid: Any, kernel: Any, args: Any, backend: str | None) -> bool:
+    """Whether the launch became part of a graph."""
+    if stream_handle(stream) not in _captures:
+        return False
+    submit(stream, partial(launch, None, grid, kernel, args, backend=backend))
+    return True
+
+
+_traced = ExitStack()  # what launches are noted in, while there are captures
 
 
 def end_capture(stream: Any) -> Handle:
@@ -123,8 +130,7 @@ def end_capture(stream: Any) -> Handle:
     if calls is None:
         raise Refused(_INVALID, None)
     if not _captures:
-        ours: Any = sys.modules["tilewright"]
-        ours.launch = _launches.pop()
+        _traced.close()
     graph = Handle(next(_numbers))
     _graphs[graph] = calls
     return graph

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
+
+from tilewright.runtime.backend_choice import force_backend, requested
+from tilewright.runtime.launch import TRACERS, Tracer, launch
 
 
 class CUDAGraph:
@@ -52,7 +54,6 @@ class Capturing(ExitStack):
 @contextmanager
 def _capture(graph: CUDAGraph) -> Iterator[None]:
     """What is called runs, for its results to exist, and what it writes is as before in the end."""
-    mock = importlib.import_module("unittest.mock")
     modes = importlib.import_module("torch.utils._python_dispatch")
     before: dict[int, tuple[Any, Any]] = {}
     inside = False
@@ -76,9 +77,13 @@ def _capture(graph: CUDAGraph) -> Iterator[None]:
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return noted(function, args, kwargs or {})
 
-    ours = sys.modules["tilewright"]
-    launch = ours.launch
-    with mock.patch.object(ours, "launch", lambda *args, **kwargs: noted(launch, args, kwargs)):
+    def launched(stream: Any, grid: Any, kernel: Any, args: Any, backend: str | None) -> bool:
+        if not inside:
+            noted(launch, (None, grid, kernel, args), {"backend": backend})
+            return True
+        return False
+
+    with traced(launched):
         CUDAGraph.capturing = True
         try:
             with Operators():
@@ -87,6 +92,17 @@ def _capture(graph: CUDAGraph) -> Iterator[None]:
             CUDAGraph.capturing = False
             for storage, contents in before.values():
                 storage.copy_(contents)
+
+
+@contextmanager
+def traced(tracer: Tracer) -> Iterator[None]:
+    """``tracer`` is told of every launch, also of those that repeat an earlier one."""
+    TRACERS.append(tracer)
+    try:
+        with force_backend(requested() or "cpu"):
+            yield
+    finally:
+        TRACERS.remove(tracer)
 
 
 def _again(function: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:

@@ -143,7 +143,7 @@ OPERATORS: dict[str, Any] = {}  # of PyTorch, which ``constant_parameters`` regi
 
 
 def traced_by_torch(
-    grid: tuple[int, ...], kernel: Launchable, kernel_args: tuple[Any, ...], backend: str | None
+    stream: Any, grid: tuple[int, ...], kernel: Launchable, kernel_args: tuple[Any, ...], backend: str | None
 ) -> bool:
     """Whether PyTorch, which traces operators here as ``torch.export`` does, has been told of the launch."""
     proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from tilewright.runtime.specialization import Specialization
 from tilewright.runtime.versions import note_writes
 from tilewright.system.environment import switch
 
-# Frameworks that trace operators: each takes the grid, the kernel, its arguments and the backend, and says whether it
-# has noted the launch, which is then not made.
-TRACERS: list[Callable[[tuple[int, ...], Launchable, tuple[Any, ...], str | None], bool]] = []
+# Frameworks that trace operators: each takes the stream, the grid, the kernel, its arguments and the backend, and says
+# whether it has noted the launch, which is then not made.
+Tracer = Callable[[Any, tuple[int, ...], Launchable, tuple[Any, ...], Optional[str]], bool]
+TRACERS: list[Tracer] = []
 _FORGOTTEN: Any = object()  # what a call with fewer than four arguments lacks
 
 
@@ -102,7 +103,7 @@ def _launch(
         if other and cached(used, grid, kernel_args, backend):
             return
     for tracer in TRACERS:
-        if tracer(grid, kernel, kernel_args, backend):
+        if tracer(stream, grid, kernel, kernel_args, backend):
             return
     blocks = checked_grid(grid)
     runtime = RuntimeValues()

@@ -8,6 +8,7 @@ import numpy as np
 from cuda.bindings import driver, runtime
 from cuda.core import Device, EventOptions
 from cuda.core._utils.cuda_utils import handle_return
+from cuda.tile import launch
 
 
 @ct.kernel
@@ -93,8 +94,10 @@ def of_buffers(device, stream) -> None:
 
 def of_graphs(device, stream) -> None:
     x, out = DeviceArray(np.ones(128, np.float32)), DeviceArray(np.zeros(128, np.float32))
+    for _ in range(20):  # so that launches are repeated by machine code
+        launch(stream, (1,), scale, (x, out, 0.0, 128))
     builder = device.create_graph_builder().begin_building()
-    ct.launch(int(builder.__cuda_stream__()[1]), (1,), scale, (x, out, 2.0, 128))
+    launch(int(builder.__cuda_stream__()[1]), (1,), scale, (x, out, 2.0, 128))
     driver.cuMemcpyDtoDAsync(x.pointer, out.pointer, x.nbytes, builder.stream.handle)
     graph = builder.end_building().complete()
     assert not out.get().any()
