@@ -47,8 +47,6 @@ def common_dtype(x: DType, y: DType) -> DType | None:
 def common_with_number(x: DType, number: Number) -> DType | None:
     """The dtype to which a typed operand and a constant are promoted; None when the constant does not fit."""
     loose = loose_dtype(number)
-    if x.is_restricted:
-        return None
     if category(loose) > category(x):
         return loose
     if category(loose) < category(x):

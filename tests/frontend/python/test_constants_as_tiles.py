@@ -189,3 +189,21 @@ def test_paths_that_agree_on_a_constant_keep_it() -> None:
         return ct.full(n, n, ct.int32)
 
     gives(joined, np.full(4, 4, np.int32), 1)
+
+
+def test_constants_beside_integers_that_do_not_hold_them_divide_as_floats() -> None:
+    pixels = np.array([0, 51, 128, 255], np.uint8)
+    divided = (pixels / np.float32(256), np.float32(-300) / pixels[1:].astype(np.float32)[[0, 0]])
+    gives(lambda x, y: (x / 256, -300 / y), divided, pixels, pixels[[1, 1]])
+
+
+def test_formats_without_arithmetic_are_compared_with_constants() -> None:
+    weights = np.array([-2, 0, 0.5, 300], ml_dtypes.float8_e4m3fn)
+    wide = weights.astype(np.float32)
+    gives(lambda w: (w > 0, w == 0.5, 300 <= w), (wide > 0, wide == 0.5, wide >= 288), weights)  # 300 rounds to 288
+
+    def summed(w: Any) -> Any:
+        return w + (-1)
+
+    with pytest.raises(ct.TileTypeError, match="float8_e4m3fn has no arithmetic"):
+        gives(summed, wide, weights)

@@ -235,8 +235,6 @@ def promoted_dtype(ctx: Context, x: Any, y: Any) -> DType:
         number, typed = (x, y) if is_number(x) else (y, x)
         dtype = numeric(ctx, typed).dtype
         found = promotion.common_with_number(dtype, number)
-        if found is None and dtype.is_restricted:
-            ctx.fail(f"{dtype} has no arithmetic with numbers; convert with astype(ct.float32) first")
         if found is None:
             ctx.fail(
                 f"the constant {number!r} is out of range for {dtype}; convert the tile with astype", TileValueError

@@ -78,11 +78,11 @@ def _arithmetic_operands(ctx: Context, x: Any, y: Any, symbol: str) -> tuple[Til
     for v in (x, y):
         if not isinstance(v, Tile) and not is_number(v):
             ctx.fail(f"{symbol} needs tiles or numbers, not {describe(v)}")
+        if isinstance(v, Tile) and numeric(ctx, v).dtype.is_restricted:
+            ctx.fail(f"{v.dtype} has no arithmetic; convert with .astype(ct.float32) first, or use ct.mma")
     a, b = promote(ctx, x, y)
     if a.dtype.is_bool:
         ctx.fail(f"{symbol} is not defined for two bool operands; convert one with .astype(ct.int32)")
-    if a.dtype.is_restricted:
-        ctx.fail(f"{a.dtype} has no arithmetic; convert with .astype(ct.float32) first, or use ct.mma")
     return a, b
 
 
@@ -107,6 +107,8 @@ def _binary(name: str, symbol: str, function: Callable[..., Any], modes: tuple[R
     def build(ctx: Context, x: Any, y: Any, *, rounding_mode: Any = None, flush_to_zero: Any = False) -> Any:
         if _loose(x, y):
             return folded(ctx, function, name, x, y)
+        if name == "div":
+            x, y = _dividend(ctx, x, y), _dividend(ctx, y, x)
         a, b = _arithmetic_operands(ctx, x, y, symbol)
         if name == "div" and not a.dtype.is_float:
             a, b = to_tile(ctx, a, float32), to_tile(ctx, b, float32)
@@ -114,6 +116,13 @@ def _binary(name: str, symbol: str, function: Callable[..., Any], modes: tuple[R
         return _emit(ctx, name, a, b, rounding=mode, flush_to_zero=flush(ctx, flush_to_zero, a.dtype))
 
     return build
+
+
+def _dividend(ctx: Context, x: Any, other: Any) -> Any:
+    """An operand of ``/``: a constant beside integers is a float32, whether or not they could hold it."""
+    if type(x) is int and isinstance(other, Tile) and other.element_type.is_integer:
+        return strict(ctx, x, float32)
+    return x
 
 
 def _floordiv(ctx: Context, x: Any, y: Any) -> Any:
