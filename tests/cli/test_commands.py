@@ -104,6 +104,12 @@ def test_inspect_shows_cuda_tile_ir(capsys: pytest.CaptureFixture[str]) -> None:
     assert "load_view_tko weak" in out and "func @" not in out
 
 
+def test_inspect_lists_the_kernels_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("twice.cu").write_text('#include "cuda_tile.h"\n__tile_global__ void twice(float* x) {}\n')
+    assert main(["inspect", "kernels.py"]) == 0 and main(["inspect", "twice.cu"]) == 0
+    assert capsys.readouterr().out.split() == ["kernels.py::shift", "kernels.py::wrong", "twice.cu::twice"]
+
+
 def test_inspect_shows_one_stage_of_another_backend(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", "kernels.py::shift", *ARGS, "--backend", "reference", "--stage", "Tile IR"]) == 0
     out = capsys.readouterr().out
@@ -111,7 +117,7 @@ def test_inspect_shows_one_stage_of_another_backend(capsys: pytest.CaptureFixtur
 
 
 MISTAKES = [
-    (["kernels.py"], "write FILE::KERNEL"),
+    (["nowhere.py"], "write FILE::KERNEL, such as kernels.py::add, not nowhere.py"),
     (["nowhere.py::f"], "there is no program nowhere.py"),
     (["kernels.py::BIAS"], "has no kernel BIAS at its top level; it has: shift, wrong"),
     (["kernels.py::shift"], "shift() takes 4 --arg (x, out, scale, N), not 0"),
@@ -174,7 +180,9 @@ def test_demo_needs_the_repository(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_program_can_be_run_as_a_module() -> None:
-    done = subprocess.run([sys.executable, "-m", "tilewright", "--version"], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", "--version"], capture_output=True, text=True, timeout=300
+    )
     assert (done.returncode, done.stdout) == (0, f"tilewright {ct.__version__}\n")
     done = subprocess.run([sys.executable, "-m", "tilewright"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2 and "COMMAND" in done.stderr

@@ -92,7 +92,7 @@ def test_nothing_else_of_the_file_runs(program: Path) -> None:
 def test_mistakes(program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["tilewright"])  # which a program that runs finds replaced
     for arguments, words in (
-        ([program], "write FILE::KERNEL"),
+        ([program], f"write FILE::KERNEL, such as {program}::other, not {program}"),
         ([f"{program}::missing", "1"], "defines no function missing; it defines: other, scale, idle"),
         ([f"{program}::idle", "1"], "ended without launching idle"),
         ([f"{program}::scale", "--arg", "f16[8]"], "takes 2 arguments"),

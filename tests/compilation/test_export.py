@@ -448,7 +448,7 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         "unknown output_format 'exe'; the formats are shared_library, cubin,",
     ),
-    "version": (lambda: refused(bytecode_version="1"), ValueError, "unknown bytecode_version '1'; they are 13.1"),
+    "version": (lambda: refused(bytecode_version="1"), ValueError, "unknown bytecode_version '1'; they are '13.1'"),
     "cubin": (lambda: refused(output_format="cubin"), ValueError, "a cubin is for one architecture"),
     "target": (lambda: refused(gpu_code="sm_90"), ValueError, "gpu_code is 'sm_90', but shared_library is for"),
     "symbol": (

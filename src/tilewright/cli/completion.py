@@ -6,16 +6,13 @@ import argparse
 import functools
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from tilewright.backends.registry import backend_names
-from tilewright.cli.cpp import is_cpp
-from tilewright.cli.definitions import kernel_names
 from tilewright.cli.errors import UsageError
+from tilewright.cli.kernels import kernels_in
 from tilewright.cli.output import say
 from tilewright.cli.parsers import add_command
-from tilewright.frontend.cpp.source import declared_kernels
 from tilewright.sanitizer.categories import CATEGORIES
 
 _EPILOG = """\
@@ -37,19 +34,11 @@ def _run(commands: Any, options: argparse.Namespace) -> int:
     if (options.shell is None) == (options.kernels is None):
         raise UsageError("name a shell, or a file by --kernels")
     if options.kernels is not None:
-        say("\n".join(_kernels(Path(options.kernels))))
+        say("\n".join(kernels_in(options.kernels)))
         return 0
     helps = {action.dest: action.help or "" for action in commands._choices_actions}
     say("\n".join(_SHELLS[options.shell](commands.choices, helps)))
     return 0
-
-
-def _kernels(path: Path) -> list[str]:
-    """The kernels of a file in Python or C++ by its text; none of one that cannot be read, or that is half written."""
-    try:
-        return declared_kernels(path.read_text("utf-8")) if is_cpp(str(path)) else kernel_names(path)
-    except (OSError, ValueError, SyntaxError):
-        return []
 
 
 def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -15,7 +15,7 @@ from tilewright.cli.bench import report, timed
 from tilewright.cli.cpp import add_options, refuse_options
 from tilewright.cli.errors import FINE, UsageError, misused
 from tilewright.cli.files import check_writable
-from tilewright.cli.kernels import add_kernel, arguments_of, find
+from tilewright.cli.kernels import add_kernel, arguments_of, find, kernels_in
 from tilewright.cli.output import say
 from tilewright.cli.parsers import add_command
 from tilewright.cli.tileir import arguments_for, find_module
@@ -38,6 +38,7 @@ example:
   tilewright inspect 'examples/scale.cu::scale<float, 128>' --arg f32[4096] --arg 2.0 --arg 4096
   ... --target sm_90 --stage PTX    for a GPU, which need not be here
   ... --stage tileir                as CUDA Tile IR, which NVIDIA's compiler takes
+  tilewright inspect kernels.py                        the names of the kernels of a file
   tilewright inspect kernels.tilebc                    the text of a CUDA Tile IR file
   ... --perf                        what each loop nest of the machine code does
   ... --plot add.svg --grid 4       how near a run comes to what the machine can do
@@ -73,6 +74,9 @@ def run(options: argparse.Namespace) -> int:
             module, name = find_module(options.kernel)
             say(module.text(name).rstrip())
             return FINE
+    elif "::" not in options.kernel and (known := kernels_in(options.kernel)):
+        say("\n".join(f"{options.kernel}::{name}" for name in known))
+        return FINE
     kernel = find(options)
     wanted = [*(options.stage or ()), *(["performance"] if options.perf else [])]
     if isinstance(kernel, TileIRKernel):

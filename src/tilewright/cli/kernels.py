@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.cli.arguments import parse_argument
-from tilewright.cli.cpp import find_kernel, refuse_options
+from tilewright.cli.cpp import find_kernel, is_cpp, refuse_options
 from tilewright.cli.definitions import kernel_names, load_definition
 from tilewright.cli.errors import UsageError
 from tilewright.cli.tileir import find_kernel as find_tileir_kernel
 from tilewright.cli.tileir_names import is_tileir
+from tilewright.frontend.cpp.source import declared_kernels
 from tilewright.runtime.launchable import Launchable
 from tilewright.tune import AutotunedKernel
 
@@ -45,11 +46,21 @@ def find_tunable(options: argparse.Namespace) -> Launchable | AutotunedKernel:
     return find_kernel(options.kernel, options) or load_object(options.kernel)
 
 
+def kernels_in(path: str) -> list[str]:
+    """The kernels of a file in Python or C++ by its text; none of one that cannot be read, or that is half written."""
+    try:
+        return declared_kernels(Path(path).read_text("utf-8")) if is_cpp(path) else kernel_names(Path(path))
+    except (OSError, ValueError, SyntaxError):
+        return []
+
+
 def split_target(target: str) -> tuple[Path, str]:
     """The file and the name of ``FILE::KERNEL``. UsageError for other text."""
     path, separator, name = target.rpartition("::")
     if not separator:
-        raise UsageError(f"write FILE::KERNEL, such as kernels.py::add, not {target}")
+        known = kernels_in(target)
+        such = f"{target}::{known[0]}" if known else "kernels.py::add"
+        raise UsageError(f"write FILE::KERNEL, such as {such}, not {target}")
     return Path(path), name
 
 

@@ -68,7 +68,9 @@ def export_kernel(
     if not isinstance(output_format, str) or output_format not in writers:
         raise ValueError(f"unknown output_format {output_format!r}; the formats are {', '.join(writers)}")
     if bytecode_version is not None and bytecode_version not in _BYTECODE_VERSIONS:
-        raise ValueError(f"unknown bytecode_version {bytecode_version!r}; they are {', '.join(_BYTECODE_VERSIONS)}")
+        raise ValueError(
+            f"unknown bytecode_version {bytecode_version!r}; they are {', '.join(map(repr, _BYTECODE_VERSIONS))}"
+        )
     if gpu_code is not None and not isinstance(gpu_code, str):
         raise TypeError(f"gpu_code is {gpu_code!r}; it must be a string, such as 'sm_90'")
     if output_format == "cubin" and gpu_code is None:

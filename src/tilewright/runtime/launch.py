@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from tilewright.system.environment import switch
 
 # Frameworks that trace operators: each takes the stream, the grid, the kernel, its arguments and the backend, and says
 # whether it has noted the launch, which is then not made.
-Tracer = Callable[[Any, tuple[int, ...], Launchable, tuple[Any, ...], Optional[str]], bool]
+Tracer = Callable[[Any, tuple[int, ...], Launchable, tuple[Any, ...], str | None], bool]
 TRACERS: list[Tracer] = []
 _FORGOTTEN: Any = object()  # what a call with fewer than four arguments lacks
 

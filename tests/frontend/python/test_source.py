@@ -1,4 +1,4 @@
-"""Kernels without a file, those of ``python -c``, prompts and zip files, and with one that has changed."""
+"""Kernels without a file, those of ``python -c``, the standard input, prompts and zip files, and with one that has changed."""
 
 from __future__ import annotations
 
@@ -41,6 +41,17 @@ def test_of_a_command(options: list[str]) -> None:
     assert "<python -c>:6:5: the module tilewright has no 'laod'" in done.stdout
     assert "    6 |     ct.laod(x, (0,), (4,))" in done.stdout
     assert "the source of other() cannot be read" in done.stdout  # nor is another text shown for it
+
+
+def test_of_the_standard_input(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(COMMAND)
+    with program.open("rb") as file:
+        done = subprocess.run(
+            [sys.executable, "-"], stdin=file, capture_output=True, text=True, timeout=300, check=True
+        )
+    assert ":6:5: the module tilewright has no 'laod'" in done.stdout
+    assert "    6 |     ct.laod(x, (0,), (4,))" in done.stdout
 
 
 def test_of_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
+import importlib.util
 import inspect
 import itertools
 import linecache
@@ -98,8 +100,8 @@ def _source(code: types.CodeType, filename: str) -> Source:
     if not lines:
         loc = Loc(filename, first)
         raise TileSyntaxError(
-            f"the source of {name}() cannot be read, so it cannot be compiled; define it in a file, or at "
-            "a prompt that keeps the source: that of IPython, or of Python from 3.13 on",
+            f"the source of {name}() cannot be read, so it cannot be compiled; define it in a file that Python is given"
+            " by its name, or at a prompt that keeps the source: that of IPython, or of Python from 3.13 on",
             loc,
         )
     node = tree.body[0] if tree.body else ast.Pass()
@@ -117,8 +119,9 @@ def _source(code: types.CodeType, filename: str) -> Source:
 
 
 def _of_input(code: types.CodeType) -> tuple[str, list[str]]:
-    """The lines of the input of a prompt or of the text of ``python -c`` that ``code`` comes from, and the name under
-    which ``linecache`` has them from now on; that of its file and no lines where it comes from neither."""
+    """The lines of the input of a prompt, of a file that is the standard input, or of the text of ``python -c`` that
+    ``code`` comes from, and the name under which ``linecache`` has them from now on; that of its file and no lines
+    where it comes from none of them."""
     name = code.co_filename
     of_prompts = getattr(linecache, "_getlines_from_code", None)  # from Python 3.13.1 on
     lines: list[str] = [] if of_prompts is None else of_prompts(code)
@@ -126,9 +129,23 @@ def _of_input(code: types.CodeType) -> tuple[str, list[str]]:
         given = (textwrap.dedent(word) for word in sys.orig_argv if code.co_name.strip("<>") in word)
         lines = next((text.splitlines(True) for text in given if _has(text, code)), [])
         name = "<python -c>" if lines else name
+    elif name == "<stdin>" and not lines and _has(text := _standard_input(), code):
+        lines = text.splitlines(True)
     if lines:
         linecache.cache[name] = (0, None, lines, name)
     return name, lines
+
+
+def _standard_input() -> str:
+    """The text of the file that is the standard input, as of ``python - < program.py``; none of pipes and terminals."""
+    with contextlib.suppress(OSError, ValueError, SyntaxError), open(0, "rb", closefd=False) as file:
+        before = file.tell()
+        try:
+            file.seek(0)
+            return importlib.util.decode_source(file.read())
+        finally:
+            file.seek(before)
+    return ""
 
 
 def _has(text: str, code: types.CodeType) -> bool:

@@ -120,7 +120,7 @@ def _binary(name: str, symbol: str, function: Callable[..., Any], modes: tuple[R
 
 def _dividend(ctx: Context, x: Any, other: Any) -> Any:
     """An operand of ``/``: a constant beside integers is a float32, whether or not they could hold it."""
-    if type(x) is int and isinstance(other, Tile) and other.element_type.is_integer:
+    if type(x) is int and isinstance(other, Tile) and numeric(ctx, other).dtype.is_integer:
         return strict(ctx, x, float32)
     return x
 
