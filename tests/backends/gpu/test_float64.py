@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ from support.ptx.backend import PtxBackend, ptx_backend
 
 import tilewright as ct
 from tilewright.backends import registry
+from tilewright.backends.gpu import assemble
+from tilewright.backends.gpu.backend import GpuBackend
+from tilewright.runtime.launch import specialization
 
 
 @ct.kernel
@@ -49,3 +53,12 @@ def test_products(target: str, tile: tuple[int, int, int], shape: str, monkeypat
         ct.launch(None, (2, 2), product, (a, b, c, *tile), backend=name)
     np.testing.assert_array_equal(c, wanted)
     assert set(re.findall(r"mma\.sync\.aligned\.(\w+)", texts[0])) == {shape}
+
+
+@pytest.mark.skipif(assemble.missing() is not None, reason=assemble.missing() or "")
+def test_an_occupancy_with_too_few_registers_for_the_instructions_is_given_up() -> None:
+    arrays = (np.zeros((64, 4)), np.zeros((4, 16)), np.zeros((64, 16)))
+    with ptx_backend(None, "sm_90") as name:
+        function = specialization(product, (*arrays, 64, 16, 4), name).function
+    stages = GpuBackend("sm_90").compile(replace(function, hints={"occupancy": 9}), {}).stages()
+    assert "compiled again: without the hint occupancy" in stages["compile decisions"]

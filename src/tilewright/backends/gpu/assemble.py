@@ -14,7 +14,7 @@ from tilewright.ir.errors import TileCompilerExecutionError, TileCompilerTimeout
 
 _ERROR = re.compile(r"^(?:ptxas )?(?:.*?, line \d+; )?(?:error|fatal)\s*: *(.*)$", re.MULTILINE)
 _SHARED = re.compile(r"uses too much shared data \((0x[0-9a-f]+|\d+) bytes, (0x[0-9a-f]+|\d+) max\)")
-_REGISTERS = ("Insufficient registers", "Register allocation failed")
+_REGISTERS = ("Insufficient registers", "Register allocation failed", "specified register target constraints")
 INSTALL = "pip install nvidia-cuda-nvcc, or a CUDA toolkit with its bin folder on PATH"
 
 

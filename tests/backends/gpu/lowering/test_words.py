@@ -67,3 +67,21 @@ def test_conversions_to_eight_bits(dtype: Any) -> None:
         nan = np.isnan(ours.astype(np.float32)) & np.isnan(theirs.astype(np.float32))
         wrong = (ours.view(np.uint8) != theirs.view(np.uint8)) & ~nan
         assert not wrong.any(), (x[wrong][:5], ours[wrong][:5], theirs[wrong][:5])
+
+
+@ct.kernel
+def as_bytes(x, y, of_bytes, of_floats, N: ct.Constant[int], D: ct.Constant[ct.DType]):
+    ct.store(of_bytes, (0,), ct.pack_to_bytes(ct.unpack_from_bytes(ct.load(x, (0,), (2 * N,)), D)))
+    ct.store(of_floats, (0,), ct.pack_to_bytes(ct.load(y, (0,), (N,))))
+
+
+@pytest.mark.parametrize(
+    ("first", "stored", "dtype"), [(0x7C00, np.float16, ct.float16), (0x7F80, ml_dtypes.bfloat16, ct.bfloat16)]
+)
+def test_bytes_keep_signaling_nans(first: int, stored: Any, dtype: ct.DType) -> None:
+    bits = np.arange(first, first + 128, dtype=np.uint16)
+    of_bytes, of_floats = np.zeros(256, np.uint8), np.zeros(256, np.uint8)
+    with ptx_backend(2, "sm_90") as ptx:
+        arguments = (bits.view(np.uint8), bits.view(stored), of_bytes, of_floats, 128, dtype)
+        ct.launch(None, (1,), as_bytes, arguments, backend=ptx)
+    assert of_bytes.tobytes() == of_floats.tobytes() == bits.tobytes()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.analysis.gpu.joined_mma import joined_mma
-from tilewright.backends.gpu.lowering import control, matrices, memory, mma, narrowing, tiles, tma, wgmma
+from tilewright.backends.gpu.lowering import control, matrices, memory, mma, narrowing, tiles, tma, wgmma, words
 from tilewright.backends.gpu.lowering.assembly import I8, I32, I64, VOID
 from tilewright.backends.gpu.lowering.context import Context
 from tilewright.backends.gpu.lowering.demand import register_strides
@@ -30,7 +30,7 @@ from tilewright.ir.types import TileType
 
 RULES = {
     rule: how
-    for module in (control, tiles, memory, mma, tma, wgmma, matrices, narrowing)
+    for module in (control, tiles, memory, mma, tma, wgmma, matrices, narrowing, words)
     for rule, how in module.RULES.items()
 }
 _GLOBAL_SPACE, _SHARED_SPACE = 1, 3

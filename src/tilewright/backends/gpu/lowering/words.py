@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.assembly import F32, I32, I64, assembly
-from tilewright.backends.gpu.lowering.context import Context, Registers
+from tilewright.backends.gpu.lowering.context import Context, Registers, Rule
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow
 from tilewright.backends.gpu.lowering.patterns import inputs, opcode
 from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
+from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, bool_, float8_e4m3fn, float16
+from tilewright.ir.ops.arith import Bitcast
 from tilewright.ir.types import ElementType, PointerType
 
 _E4M3_TO_F32 = """{ .reg .b16 low, high, e0, e1, e2, e3; .reg .b32 first, second;
@@ -205,6 +207,18 @@ def _before_rounding(x: ir.Value) -> ir.Value:
     return x
 
 
+def _bitcast(cx: Context, op: Bitcast) -> None:
+    """Bits of loaded elements are those of their words: their registers are float32, which have no signaling NaN."""
+    b, target, parts = cx.builder, op.dtype, [cx.parts.get(x) for x in cx.of(op.x)]
+    loaded = [p for p in parts if p is not None and p.dtype is op.x.tile.element]
+    if not is_narrow(target) or len(loaded) < len(parts):
+        cx.elementwise(op)
+        return
+    found = [b.lshr(p.word, cx.i32(p.index * target.bitwidth)) if p.index else p.word for p in loaded]
+    cx.values[op.result] = [extended(b, x, target) for x in found]
+    cx.parts.update((x, Part(p.word, target, p.index)) for x, p in zip(cx.values[op.result], loaded))
+
+
 def packed_words(cx: Context, values: Registers, dtype: DType) -> Registers:
     """Elements of at most 32 bits, in words of 32 bits."""
     return packed(cx, words_of(dtype.bytes, 4 // dtype.bytes), values, dtype)
@@ -213,3 +227,6 @@ def packed_words(cx: Context, values: Registers, dtype: DType) -> Registers:
 def unpacked_words(cx: Context, words: Registers, dtype: DType) -> Registers:
     """The elements in words of 32 bits."""
     return unpacked(cx, words_of(dtype.bytes, 4 // dtype.bytes), words, dtype)
+
+
+RULES: dict[type[Op], Rule] = {Bitcast: _bitcast}
