@@ -25,6 +25,7 @@ PASSES = (
     "clip-views",
     "keep-barriers",
     "pack-bits",
+    "raise-to-views",
     "block-along-k",
     "merge-reductions",
     "sink-stores",

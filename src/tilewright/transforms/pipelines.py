@@ -19,15 +19,18 @@ from tilewright.transforms.instrumentation import after_pass
 from tilewright.transforms.keep_barriers import KeepBarriers
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 
-# For backends that generate code.
-OPTIMIZE: tuple[Pass, ...] = (
+# For backends that generate code, whose own passes may stand between the two parts.
+SIMPLIFY: tuple[Pass, ...] = (
     Canonicalize(),  # first: front ends emit many constants and trivial conversions
     CommonSubexpressions(),  # after folding, equal index arithmetic and views have equal operands
+)
+HOIST: tuple[Pass, ...] = (
     LoopInvariantCodeMotion(),  # after CSE, so that one copy moves
     CommonSubexpressions(),  # what came out of two loops may be equal
     BoundsCheckElimination(),  # needs the folded indices and the merged views
     DeadCodeElimination(),  # last: the others leave unused ops behind
 )
+OPTIMIZE = (*SIMPLIFY, *HOIST)
 
 # Before the export as CUDA Tile IR, whose compiler optimizes by itself.
 TILE_IR: tuple[Pass, ...] = (KeepBarriers(),)

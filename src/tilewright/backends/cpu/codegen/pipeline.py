@@ -12,7 +12,8 @@ from tilewright.ir.ops.shape import Pack, Unpack
 from tilewright.ir.rewrite import lower_ops
 from tilewright.transforms.base import InPlacePass, Pass
 from tilewright.transforms.clip_views import ClipViews
-from tilewright.transforms.pipelines import OPTIMIZE, run_passes
+from tilewright.transforms.pipelines import HOIST, SIMPLIFY, run_passes
+from tilewright.transforms.raise_to_views import RaiseToViews
 
 
 class PackBits(InPlacePass):
@@ -35,7 +36,9 @@ def _unpack(op: Unpack, b: Builder) -> Value | None:
 PASSES: tuple[Pass, ...] = (
     ClipViews(),  # first: of the bounds that are promised, BoundsCheckElimination proves again what it can
     PackBits(),
-    *OPTIMIZE,
+    *SIMPLIFY,
+    RaiseToViews(),  # after folding and CSE, so that equal indices are one value; what it leaves unused goes next
+    *HOIST,
 )
 
 

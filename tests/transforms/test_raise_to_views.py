@@ -1,0 +1,113 @@
+"""Accesses through pointers that become those of views: as text, and by what kernels compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.passes import check
+
+import tilewright as ct
+from tilewright.backends.cpu.codegen.pipeline import optimize
+from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
+from tilewright.runtime.launch import specialization
+from tilewright.transforms.raise_to_views import RaiseToViews
+
+MASKED_STORE = """
+func @f(%p: ptr<f32> = "p".base, %n: i32 = "n".scalar, %x: f32 = "x".scalar) {
+  %i = bid() {axis = 0} : i32
+  %c = constant() {value = 8, type = !i32} : i32
+  %s = mul(%i, %c) : i32
+  %r = reshape(%s) {shape = (1)} : i32[1]
+  %b = broadcast(%r) {shape = (8)} : i32[8]
+  %k = iota() {type = !i32[8]} : i32[8]
+  %a = add(%b, %k) : i32[8]
+  %m = reshape(%n) {shape = (1)} : i32[1]
+  %l = broadcast(%m) {shape = (8)} : i32[8]
+  %t = cmp(%a, %l) {predicate = CmpPredicate.LT} : i1[8]
+  %q = reshape(%p) {shape = (1)} : ptr<f32>[1]
+  %d = broadcast(%q) {shape = (8)} : ptr<f32>[8]
+  %o = ptr_offset(%d, %a) : ptr<f32>[8]
+  %y = reshape(%x) {shape = (1)} : f32[1]
+  %v = broadcast(%y) {shape = (8)} : f32[8]
+"""
+RAISED = """
+  %e = cast(%n) {dtype = i64} : i64
+  %z = constant() {value = 0, type = !i64} : i64
+  %h = max(%e, %z) : i64
+  %w = make_tensor_view(%p, [%h], []) {type = !view<f32,[?],[1],i64>} : view<f32,[?],[1],i64>
+  %u = make_partition_view(%w) {type = !partition<view<f32,[?],[1],i64>,[8],[0],undetermined,[1]>}
+    : partition<view<f32,[?],[1],i64>,[8],[0],undetermined,[1]>
+  store_view(%u, %v, [%s]) {in_bounds = (false)}
+  return()
+}
+"""
+
+
+def test_a_masked_store_of_consecutive_elements_is_one_of_a_view() -> None:
+    check(RaiseToViews(), MASKED_STORE + "store(%o, %v, %t)\n return()\n}", MASKED_STORE + RAISED, names=False)
+
+
+@ct.kernel
+def masked(x, y, out, n):
+    i = ct.bid(0) * 16 + ct.arange(16, dtype=ct.int32)
+    found = ct.gather(x, i, mask=i < n, padding_value=-np.inf) + ct.gather(y, i + 1)
+    ct.scatter(out, i, found, mask=(i >= 3) & (i <= n))
+
+
+@ct.kernel
+def transposed(x, y, out, n):
+    rows, columns = ct.arange(8, dtype=ct.int64)[:, None], ct.bid(0) * 16 + ct.arange(16, dtype=ct.int32)[None, :]
+    ct.scatter(out, (columns, rows), ct.gather(x, (rows, columns)) + ct.gather(y, (n, columns)))
+
+
+@ct.kernel
+def overlapping(x, y, out, n):
+    i = ct.arange(32, dtype=ct.int32)
+    ct.scatter(x, i + 1, ct.gather(x, i) + ct.gather(y, 31 - i))
+    ct.scatter(out, i, ct.gather(x, i, check_bounds=False), mask=n > 4)
+
+
+@ct.kernel
+def wrapping(x, y, out, n):
+    i = n + 0x7FFFFFF0 + ct.arange(16, dtype=ct.int32)
+    j = ct.bid(0).astype(ct.uint32) + ct.arange(16, dtype=ct.uint32)
+    ct.scatter(out, j, ct.gather(x, i, padding_value=np.inf) + ct.gather(y, i - 0x7FFFFFE0))
+
+
+@ct.kernel
+def triangle(x, y, out, n):
+    i, j = ct.arange(8, dtype=ct.int32)[:, None], ct.arange(8, dtype=ct.int32)[None, :]
+    row = ct.bid(0) + n - 7
+    found = ct.gather(x, (row, j), mask=j <= row) + ct.gather(y, (i, j), mask=j <= i)
+    ct.scatter(out, (i, j), ct.broadcast_to(found, (8, 8)))
+
+
+LONG, FLAT = (37,), (5, 37)
+# The blocks, the shapes of x, y and out, and how many accesses stay as they are.
+KERNELS: dict[str, tuple[Callable[..., Any], int, list[tuple[int, ...]], int]] = {
+    "masks": (masked, 3, [LONG, LONG, LONG], 0),
+    "a transposition": (transposed, 3, [FLAT, FLAT, FLAT[::-1]], 0),
+    "overlapping stores": (overlapping, 1, [LONG, LONG, LONG], 1),
+    "indices that wrap around": (wrapping, 1, [LONG, LONG, LONG], 0),
+    "a mask of two axes": (triangle, 1, [FLAT, FLAT, FLAT], 1),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("n", [-1, 4, 40])
+def test_kernels_compute_the_same(name: str, n: int) -> None:
+    kernel, blocks, shapes, kept = KERNELS[name]
+    outcomes = []
+    for backend in ("reference", "cpu"):
+        arrays = [np.arange(np.prod(s), dtype=np.float32).reshape(s) * (k + 1) for k, s in enumerate(shapes)]
+        ct.launch(None, (blocks,), kernel, (*arrays, n), backend=backend)
+        outcomes.append(arrays)
+    for reference, found in zip(*outcomes):
+        np.testing.assert_array_equal(found, reference)
+    ops = list(optimize(specialization(kernel, (*arrays, n), "cpu").function).walk())
+    pointers, views = ([op for op in ops if isinstance(op, kinds)] for kinds in ((Load, Store), (LoadView, StoreView)))
+    assert len(pointers) == kept
+    assert views
