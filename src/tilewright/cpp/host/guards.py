@@ -257,7 +257,7 @@ def _is_number(value: str, values: Values) -> bool:
 def _is_quiet(block: Block, variables: Collection[str], private: Collection[str]) -> bool:
     """Whether nothing but ``private`` variables changes in a block, which depends on no memory but ``variables``."""
     for i in map(instruction, block.lines):
-        allowed = i.is_pure or i.op in ("br", "ret") or i.callee.startswith(LIFETIME)
+        allowed = i.is_pure or i.labels or i.op in ("ret", "unreachable", "]") or i.callee.startswith(LIFETIME)
         if not (i.variable in (private if i.op == "store" else variables) if i.variable else allowed):
             return False
     return True
