@@ -33,47 +33,77 @@ static state state_at(simt_code const& what, unsigned place) {
     if (kind == spins) return state::spinning;
     return kind == leaves || kind == yields ? state::ready : kind == meets || kind == meets_halves ? state::at_exchange : state::at_barrier;
 }
-// Notes that a lane has come to `place`.
-static void arrive(simt_code const& what, warp& self, unsigned lane, unsigned place) {
-    self.places[lane] = place;
-    self.each[lane] = state_at(what, place);
-    if (self.each[lane] == state::at_exchange && what.masks[place - 1] >= 0) self.masks[lane] = unsigned(what.masks[place - 1]);
+// The lanes for which a condition holds. Loops over all 32 without branches become vectors, also where there are fewer.
+template <typename F>
+static unsigned set_of(warp const& self, F holds) {
+    using bytes = unsigned char __attribute__((ext_vector_type(32)));
+    using bits = bool __attribute__((ext_vector_type(32)));
+    unsigned char found[32];
+    for (unsigned i = 0; i < 32; ++i) found[i] = holds(i);
+    return __builtin_bit_cast(unsigned, __builtin_convertvector(__builtin_bit_cast(bytes, found), bits)) & every_lane(self);
+}
+static unsigned lanes_at(warp const& self, unsigned place) {
+    return set_of(self, [&](unsigned i) { return self.places[i] == place; });
+}
+static unsigned lanes_in(warp const& self, state now) {
+    return set_of(self, [&](unsigned i) { return self.each[i] == now; });
+}
+template <typename T>
+static void give(T* values, unsigned lanes, T value) {
+    for (unsigned i = 0; i < 32; ++i) values[i] = lanes >> i & 1 ? value : values[i];
+}
+// Notes that lanes have come to `place`.
+static void arrive(simt_code const& what, warp& self, unsigned lanes, unsigned place) {
+    state const now = state_at(what, place);
+    give(self.places, lanes, place);
+    give(self.each, lanes, now);
+    if (now == state::at_exchange && what.masks[place - 1] >= 0) give(self.masks, lanes, unsigned(what.masks[place - 1]));
+}
+// Notes where lanes have come to that ended a region, at the barriers `found`.
+static void arrive_each(simt_code const& what, warp& self, unsigned lanes, unsigned found) {
+    for (; found; found &= found - 1) {
+        unsigned const end = found & -found;
+        unsigned const here = found == end ? lanes : lanes & set_of(self, [&](unsigned i) { return self.ended[i] == end; });
+        arrive(what, self, here, unsigned(__builtin_ctz(end)));
+        lanes &= ~here;
+    }
 }
 static void part(simt_code const& what, warp& self) {
     self.together = false;
-    for (unsigned i = 0; i < self.lanes; ++i) arrive(what, self, i, self.at);
+    arrive(what, self, every_lane(self), self.at);
+}
+// What lanes `from` give, and 0 from those of `none`.
+template <typename T>
+static void take(T* __restrict taken, T const* __restrict given, unsigned from, unsigned none) {
+    for (unsigned i = 0; i < 32; ++i) {
+        T const before = taken[i], now = given[i];
+        taken[i] = from >> i & 1 ? now : none >> i & 1 ? T(0) : before;
+    }
 }
 // Gives the lanes of a mask what these give, if all of them are there. Lanes that have ended are missing. Others give 0,
 // where nobody is about to read what they gave: published reductions shuffle from lanes that have ended.
 static bool exchange(simt_code const& what, warp& self, unsigned mask) {
-    unsigned wanted = mask & every_lane(self);
-    if (!wanted) return false;
-    for (unsigned i = 0; i < self.lanes; ++i)
-        if ((wanted >> i & 1) && (self.each[i] != state::at_exchange || self.masks[i] != mask)) return false;
-    for (unsigned i = 0; i < self.lanes; ++i)
-        if (wanted >> i & 1) {
-            if (what.kinds[self.places[i] - 1] == meets) self.taken->words[i] = self.given->words[i];
-            else self.taken->halves[i] = self.given->halves[i];
-            self.each[i] = state::ready;
-        }
-    bool const wide = what.kinds[self.places[__builtin_ctz(wanted)] - 1] == meets;
-    for (unsigned i = 0; i < 32; ++i)
-        if (!(wanted >> i & 1) && (i >= self.lanes || self.each[i] != state::ready)) {
-            if (wide) self.taken->words[i] = 0;
-            else self.taken->halves[i] = 0;
-        }
+    unsigned const wanted = mask & every_lane(self);
+    unsigned const come = set_of(self, [&](unsigned i) { return self.masks[i] == mask; }) & lanes_in(self, state::at_exchange);
+    if (!wanted || wanted & ~come) return false;
+    unsigned wide = 0;
+    for (unsigned left = wanted; left;) {
+        unsigned const place = self.places[__builtin_ctz(left)], here = left & lanes_at(self, place);
+        if (what.kinds[place - 1] == meets) wide |= here;
+        left &= ~here;
+    }
+    unsigned const none = ~wanted & ~lanes_in(self, state::ready), first = wanted & -wanted, halves = wanted & ~wide;
+    if (wide) take(self.taken->words, self.given->words, wide, wide & first ? none : 0);
+    if (halves) take(self.taken->halves, self.given->halves, halves, wide & first ? 0 : none);
+    give(self.each, wanted, state::ready);
     return true;
 }
 // Lets the lanes that wait at the place of the lane `first` for whichever come there go on, with their mask.
 static void meet_active(warp& self, unsigned first) {
-    unsigned active = 0, place = self.places[first];
-    for (unsigned i = first; i < self.lanes; ++i)
-        if (self.each[i] == state::at_exchange && !self.masks[i] && self.places[i] == place) active |= 1u << i;
-    for (unsigned i = first; i < self.lanes; ++i)
-        if (active >> i & 1) {
-            self.taken->halves[i] = active;
-            self.each[i] = state::ready;
-        }
+    unsigned const without = set_of(self, [&](unsigned i) { return self.masks[i] == 0; });
+    unsigned const active = without & lanes_in(self, state::at_exchange) & lanes_at(self, self.places[first]);
+    give(self.taken->halves, active, active);
+    give(self.each, active, state::ready);
 }
 // What a warp does, all of whose lanes have run a region, which they left at `found`: false once it has ended, waits, or
 // has parted.
@@ -81,7 +111,7 @@ static bool went_on(worker* mine, warp& self, unsigned found) {
     simt_code const& what = mine->run->what;
     if (found & (found - 1)) {
         self.together = false;
-        for (unsigned i = 0; i < self.lanes; ++i) arrive(what, self, i, unsigned(__builtin_ctz(self.ended[i])));
+        arrive_each(what, self, every_lane(self), found);
         return false;
     }
     self.at = unsigned(__builtin_ctz(found));
@@ -113,12 +143,8 @@ static bool step(worker* mine, unsigned const* coordinates, warp& self, unsigned
 // A step of a warp whose lanes have parted: false once none of them can go on.
 static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, unsigned* sum) {
     simt_code const& what = mine->run->what;
-    unsigned mask = 0, place = 0;
-    for (unsigned i = 0; i < self.lanes; ++i) {
-        if (self.each[i] != state::ready) continue;
-        if (!mask) place = self.places[i];
-        if (self.places[i] == place) mask |= 1u << i;
-    }
+    unsigned const ready = lanes_in(self, state::ready), place = ready ? self.places[__builtin_ctz(ready)] : 0;
+    unsigned const mask = ready ? ready & lanes_at(self, place) : 0;
     if (mask == every_lane(self)) {
         self.together = true;
         self.at = place;
@@ -126,27 +152,26 @@ static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, un
         return false;
     }
     if (mask) {
-        run_region(mine, coordinates, self, place, mask, sum);
-        for (unsigned i = 0; i < self.lanes; ++i)
-            if (mask >> i & 1) arrive(what, self, i, unsigned(__builtin_ctz(self.ended[i])));
+        arrive_each(what, self, mask, run_region(mine, coordinates, self, place, mask, sum));
         return true;
     }
     bool met = false;
-    unsigned stuck = 32;
-    for (unsigned i = 0; i < self.lanes; ++i) {
-        if (self.each[i] != state::at_exchange) continue;
-        if (!self.masks[i]) {
-            meet_active(self, i);
-            met = true;
+    unsigned stuck = 0;  // lanes
+    for (unsigned left = lanes_in(self, state::at_exchange); left;) {
+        unsigned const first = unsigned(__builtin_ctz(left)), wanted = self.masks[first];
+        if (!wanted) meet_active(self, first);
+        else if (exchange(what, self, wanted)) passed_by_warp(mine, unsigned(&self - mine->warps));
+        else {
+            unsigned const same = left & set_of(self, [&](unsigned i) { return self.masks[i] == wanted; });
+            stuck |= same;
+            left &= ~same;
+            continue;
         }
-        else if (exchange(what, self, self.masks[i])) {
-            met = true;
-            passed_by_warp(mine, unsigned(&self - mine->warps));
-        }
-        else stuck = i;
+        met = true;
+        left &= lanes_in(self, state::at_exchange);
     }
-    if (!met && stuck < 32) {
-        unsigned at = self.places[stuck] - 1;
+    if (!met && stuck) {
+        unsigned at = self.places[31 - __builtin_clz(stuck)] - 1;
         fail(mine->run, what.files[at], what.lines[at], lanes_missing);
     }
     return met;
