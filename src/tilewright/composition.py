@@ -28,9 +28,7 @@ _BACKENDS = {
 # Kernels that another backend takes in place of gpu, where nobody asks for one of them: what people call them, the
 # backend, the package without which it does not, and the predicate that finds them. What was measured is in
 # benchmarks/results. TILEWRIGHT_BACKEND and use_backend decide otherwise.
-_TAKEN_FROM_GPU = {
-    "MMA ops of floats that are slower": ("triton", "triton", "has_slower_mma"),
-}
+_TAKEN_FROM_GPU = {"MMA ops of floats that are slower": ("triton", "triton", "has_slower_mma")}
 
 
 def _holds(predicate: str, function: Any, backend: Backend) -> bool:

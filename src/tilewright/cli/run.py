@@ -40,11 +40,7 @@ def run(options: argparse.Namespace, reporter: Reporter | None = None) -> int:
         check_program(Path(options.program))
     try:
         run_program(
-            options.program,
-            options.arguments,
-            device=options.device,
-            replace=options.replace,
-            module=options.module,
+            options.program, options.arguments, device=options.device, replace=options.replace, module=options.module
         )
     except ImportError as e:
         if not options.module or not _raised_by_runpy(e):

@@ -164,12 +164,7 @@ class Kernel(Launchable):
     """
 
     def __init__(
-        self,
-        expression: str,
-        function: Function,
-        checked: Callable[[], Function],
-        target: str | None,
-        request: Request,
+        self, expression: str, function: Function, checked: Callable[[], Function], target: str | None, request: Request
     ) -> None:
         super().__init__()
         self._request = request

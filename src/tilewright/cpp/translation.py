@@ -146,9 +146,5 @@ def _frontend(request: Request) -> Any:
     require_compiler()
     frontend = load("tilewright.frontend.cpp.module")
     return frontend.Module(
-        request.text,
-        request.name,
-        std=request.std,
-        defines=dict(request.defines),
-        include_dirs=request.include_dirs,
+        request.text, request.name, std=request.std, defines=dict(request.defines), include_dirs=request.include_dirs
     )

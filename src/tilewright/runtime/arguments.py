@@ -245,12 +245,7 @@ def _add_extents(into: BoundArguments, spec: ArraySpec, layout: Layout) -> None:
     into.values += [n for n, known in zip(layout.strides, spec.strides) if known is None]
 
 
-_FORMS = {
-    "array": "as an array",
-    "scalar": "as an {} number",
-    "element": "as a list of arrays",
-    "items": "as a tuple",
-}
+_FORMS = {"array": "as an array", "scalar": "as an {} number", "element": "as a list of arrays", "items": "as a tuple"}
 
 
 def _require(rule: Rule, ref: ArgumentRef, what: str, form: str) -> None:

@@ -110,12 +110,7 @@ class kernel(Launchable):
         num_worker_warps: Hint = None,
     ) -> Any:
         hints = checked_hints(
-            {
-                "num_ctas": num_ctas,
-                "occupancy": occupancy,
-                "opt_level": opt_level,
-                "num_worker_warps": num_worker_warps,
-            }
+            {"num_ctas": num_ctas, "occupancy": occupancy, "opt_level": opt_level, "num_worker_warps": num_worker_warps}
         )
         if function is None:
             return functools.partial(cls, **hints)

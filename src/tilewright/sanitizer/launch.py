@@ -21,12 +21,7 @@ class LaunchState:
     """The arrays, the clocks and the session of a launch."""
 
     def __init__(
-        self,
-        session: Session,
-        function: Function,
-        memory: Memory,
-        grid: tuple[int, int, int],
-        written: frozenset[str],
+        self, session: Session, function: Function, memory: Memory, grid: tuple[int, int, int], written: frozenset[str]
     ) -> None:
         self.session = session
         self.function = function

@@ -33,11 +33,7 @@ PREDICATES = {
     CmpPredicate.GE: "greater_than_or_equal",
 }
 TERMINATORS: dict[type[Op], str] = {control.Yield: "yield", control.Continue: "continue", control.Break: "break"}
-ENTRY_HINTS = {
-    "num_ctas": "num_cta_in_cga",
-    "occupancy": "occupancy",
-    "num_worker_warps": "num_worker_warps_per_cta",
-}
+ENTRY_HINTS = {"num_ctas": "num_cta_in_cga", "occupancy": "occupancy", "num_worker_warps": "num_worker_warps_per_cta"}
 _MODES = {"rounding_mode": "rounding", "flush_to_zero": "flush_to_zero", "propagate_nan": "propagate_nan"}
 
 

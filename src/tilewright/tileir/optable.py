@@ -18,14 +18,7 @@ from typing import Any, NamedTuple
 ENUMS: dict[str, tuple[str, ...]] = {
     "AtomicMode": ("and", "or", "xor", "add", "addf", "max", "min", "umax", "umin", "xchg"),
     "FloatOrdering": ("unordered", "ordered"),
-    "Predicate": (
-        "equal",
-        "not_equal",
-        "less_than",
-        "less_than_or_equal",
-        "greater_than",
-        "greater_than_or_equal",
-    ),
+    "Predicate": ("equal", "not_equal", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal"),
     "Overflow": ("none", "no_signed_wrap", "no_unsigned_wrap", "no_wrap"),
     "Ordering": ("weak", "relaxed", "acquire", "release", "acq_rel"),
     "Scope": ("tl_blk", "device", "sys"),

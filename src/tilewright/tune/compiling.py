@@ -27,12 +27,7 @@ class Compilations(Generic[T]):
     ``choose(config)`` gives the kernel, its arguments and the grid.
     """
 
-    def __init__(
-        self,
-        executor: Executor | None,
-        configs: Sequence[T],
-        choose: Callable[[T], Chosen],
-    ) -> None:
+    def __init__(self, executor: Executor | None, configs: Sequence[T], choose: Callable[[T], Chosen]) -> None:
         self._futures: dict[int, Future[list[CacheEntry]]] = {}
         self._workers: Workers | None = None
         self._cache = disk_cache()

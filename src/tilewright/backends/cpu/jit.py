@@ -17,12 +17,7 @@ _LOCK = fork_aware_lock(CODE)  # target machines and passes are shared
 
 
 def compile_module(
-    text: str,
-    processor: Processor,
-    *,
-    position_independent: bool = False,
-    level: int = 2,
-    exposed: Sequence[str] = (),
+    text: str, processor: Processor, *, position_independent: bool = False, level: int = 2, exposed: Sequence[str] = ()
 ) -> bytes:
     """The object code of an LLVM module, whose functions ``exposed`` other objects call; ``level``: how much time LLVM
     takes, 0 for no passes before the code generator. Raises TileCompilerExecutionError when LLVM rejects it."""

@@ -83,11 +83,7 @@ class Compiled:
 
 @collector.paused()
 def compile_to_ptx(
-    function: Function,
-    target: str,
-    num_warps: int | None,
-    num_stages: int | None = None,
-    how: Constraints = _IN_PLACE,
+    function: Function, target: str, num_warps: int | None, num_stages: int | None = None, how: Constraints = _IN_PLACE
 ) -> Compiled:
     """``function`` for CTAs of ``num_warps`` warps of the architecture ``target``, such as ``sm_90``.
 

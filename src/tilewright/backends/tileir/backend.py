@@ -63,12 +63,7 @@ class TileIRBackend(DriverBackend[str]):
             raise ValueError(f"the backend tileir has no option {next(iter(options))!r}; it has none")
         code, fallback = self._assembled(function, variant)
         binary = GpuBinary(
-            code=code,
-            symbol=entry_name(function),
-            threads=1,
-            num_ctas=1,
-            shared_bytes=0,
-            descriptors=(),
+            code=code, symbol=entry_name(function), threads=1, num_ctas=1, shared_bytes=0, descriptors=()
         )
         tables = tuple(table_parameters(function))
         return Artifact(binary, formats_of(function), (), 0, tables=tables, fallback=fallback)

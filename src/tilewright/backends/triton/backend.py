@@ -171,12 +171,7 @@ def _hidden(texts: Mapping[str, str], declared: int) -> int:
     return max(after.partition(")")[0].count(".param ") - declared, 0) if found else 2
 
 
-def _decisions(
-    made: CompileResult,
-    function: Function,
-    target: GpuTarget,
-    deeper: tuple[int, int],
-) -> str:
+def _decisions(made: CompileResult, function: Function, target: GpuTarget, deeper: tuple[int, int]) -> str:
     """What was decided for the kernel, and which hints had no effect."""
     options, kernel = made.options, made.kernel
     ignored = [

@@ -159,13 +159,7 @@ def _together(
 
 
 def _region_together(
-    kernel: Split,
-    k: int,
-    names: Names,
-    call: str,
-    ends: Sequence[int],
-    to: Sequence[str],
-    live: Sequence[set[str]],
+    kernel: Split, k: int, names: Names, call: str, ends: Sequence[int], to: Sequence[str], live: Sequence[set[str]]
 ) -> list[str]:
     """Region ``k`` for the first warps: ``call`` runs it, and ``to`` goes on from its ``ends``."""
     r, several = f"r{k}.", len(ends) > 1

@@ -166,10 +166,7 @@ _TOOLKIT_HEADERS = (
     ),
     (r"cuda/(?!std/)", "of libcu++ there are <cuda/std/...>, atomic, barrier, cmath, functional, latch, pipeline"),
     (r"cutlass/|cute/|mma\.h", "matrix instructions of warps are not available on a CPU; ct::mma of tile code is"),
-    (
-        r"cuda_(?:awbarrier|gl_|egl_|vdpau_)|cuda\w*(?:GL|EGL|VDPAU)",
-        "this part of CUDA is not here",
-    ),
+    (r"cuda_(?:awbarrier|gl_|egl_|vdpau_)|cuda\w*(?:GL|EGL|VDPAU)", "this part of CUDA is not here"),
 )
 _MISSING = re.compile(r"'([^']+)' file not found")
 

@@ -18,10 +18,7 @@ _KERNEL_HINTS: dict[str, tuple[str, frozenset[int]]] = {
     "num_cta_in_cga": ("num_ctas", frozenset((1, 2, 4, 8, 16))),
     "occupancy": ("occupancy", frozenset(range(1, 33))),
 }
-_OPERATION_HINTS: dict[str, frozenset[int]] = {
-    "latency": frozenset(range(1, 11)),
-    "allow_tma": frozenset((0, 1)),
-}
+_OPERATION_HINTS: dict[str, frozenset[int]] = {"latency": frozenset(range(1, 11)), "allow_tma": frozenset((0, 1))}
 _BEGIN, _END = "__tw_hint", "__tw_hint_end"
 
 

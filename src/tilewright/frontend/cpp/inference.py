@@ -18,11 +18,7 @@ def merged_types(function: LLVMFunction, arguments: dict[str, TileType]) -> dict
 
 
 def _search(
-    operand: object,
-    type: str,
-    definitions: dict[str, Instruction],
-    arguments: dict[str, TileType],
-    visited: set[str],
+    operand: object, type: str, definitions: dict[str, Instruction], arguments: dict[str, TileType], visited: set[str]
 ) -> TileType | None:
     if type in LLVM_DTYPES:
         return TileType(LLVM_DTYPES[type])

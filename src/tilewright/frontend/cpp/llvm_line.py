@@ -6,15 +6,7 @@ import re
 import struct
 from typing import Any
 
-from tilewright.frontend.cpp.llvm_form import (
-    HANDLE,
-    UNDEFINED,
-    Const,
-    LLVMTextError,
-    Local,
-    Operand,
-    Symbol,
-)
+from tilewright.frontend.cpp.llvm_form import HANDLE, UNDEFINED, Const, LLVMTextError, Local, Operand, Symbol
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<name>[%@](?:"[^"]*"|[-\w.$]+))

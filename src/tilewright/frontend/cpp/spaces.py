@@ -46,11 +46,7 @@ _DEVICES = Space("runs on a device", (*SIMT.words, *TILE.words), SIMT.advice)
 
 
 def refuse_host_functions(
-    llvm: str,
-    kernels: Collection[str],
-    space: Space,
-    texts: Mapping[str, str],
-    defines: Mapping[str, str | int],
+    llvm: str, kernels: Collection[str], space: Space, texts: Mapping[str, str], defines: Mapping[str, str | int]
 ) -> None:
     """TileUnsupportedFeatureError, at the call, for a function of the host alone that the ``kernels`` of a module lead
     to. ``texts`` are the files of the user, ``defines`` the compiler's macros."""

@@ -318,10 +318,7 @@ def _finish_loop(
     returned = merge(returns, {}, t.builder)
     flag: list[Type] = [BOOL] if breaks and returns else []
     types = [*merged.types, *returned.types, *flag]
-    for paths, before, after, returning in (
-        (breaks, [], returned.types, False),
-        (returns, merged.types, [], True),
-    ):
+    for paths, before, after, returning in ((breaks, [], returned.types, False), (returns, merged.types, [], True)):
         for path in paths:
             values = [undefined(ty, path.block, t.builder) for ty in before] + path.leaves
             values += [undefined(ty, path.block, t.builder) for ty in after]

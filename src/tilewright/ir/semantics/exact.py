@@ -69,11 +69,7 @@ def _double(name: str, dtype: DType, mode: RoundingMode, *operands: Array) -> Ar
         regular = regular & (operands[0] >= 0)
     safe = [np.where(regular, x, 1.0) for x in operands]
     negative, significand, exponent = np.frompyfunc(_IN_INTEGERS[name], len(operands), 3)(*safe)
-    parts = (
-        np.asarray(negative, np.bool_),
-        np.asarray(significand, np.uint64),
-        np.asarray(exponent, np.int64),
-    )
+    parts = (np.asarray(negative, np.bool_), np.asarray(significand, np.uint64), np.asarray(exponent, np.int64))
     result = round_significand(*parts, dtype, mode)
     result = np.where(parts[1] == 0, _exact_zero(name, mode, special, operands), result)
     return np.where(regular, result, special)

@@ -126,8 +126,7 @@ def _entry_hints(function: core.Function, minor: int) -> HintsAttr | None:
     if minor < 3 and chosen - {None, UNSPECIFIED}:
         del hints[ENTRY_HINTS["num_worker_warps"]]
         warnings.warn(
-            f"{function.name}(): num_worker_warps needs bytecode 13.3; files of 13.{minor} are without it",
-            stacklevel=2,
+            f"{function.name}(): num_worker_warps needs bytecode 13.3; files of 13.{minor} are without it", stacklevel=2
         )
     elif lacking:
         raise VersionError(

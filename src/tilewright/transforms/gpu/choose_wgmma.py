@@ -17,13 +17,7 @@ from tilewright.ir.gpu_stage import MULTICAST_PAYS, WGMMA_REFUSED, WGMMA_WARPS
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Select, Sub
 from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, ListedMap, ParameterMap, Put
-from tilewright.ir.ops.gpu.wgmma import (
-    GROUP_WARPS,
-    ROWS,
-    LoadFetched,
-    StageOperand,
-    Wgmma,
-)
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS, LoadFetched, StageOperand, Wgmma
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView, StoreView
 from tilewright.ir.ops.shape import Reshape

@@ -213,10 +213,7 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
         lanes = [*others, *((0, 2 << i) for i in range(log2(INTERLEAVED // 2)))]
         own = max(len(left) - log2(warps), 0)
         left += [(0, 0)] * (log2(warps) - len(left))  # more warps than matrices
-        return LinearLayout.of(
-            (n, d),
-            {REGISTER: [(0, 1), one, next_, *left[:own]], LANE: lanes, WARP: left[own:]},
-        )
+        return LinearLayout.of((n, d), {REGISTER: [(0, 1), one, next_, *left[:own]], LANE: lanes, WARP: left[own:]})
     if inner == 1 and op.result.tile.element.bytes == 4 and n >= LANES and d >= INTERLEAVED:
         # A thread transposes four rows of four. Those of a quarter of a warp are apart in both directions by as much as
         # the swizzles of rows and columns need to keep them out of the same banks.

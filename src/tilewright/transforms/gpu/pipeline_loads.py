@@ -292,13 +292,7 @@ class _Loop:
     """One pipelined loop, whose loads run ``ahead`` so many iterations, and have ``stages`` copies."""
 
     def __init__(
-        self,
-        outer: Rewriter,
-        op: For,
-        loads: Sequence[_OperandLoad | _StagedLoad],
-        stages: int,
-        ahead: int,
-        b: Builder,
+        self, outer: Rewriter, op: For, loads: Sequence[_OperandLoad | _StagedLoad], stages: int, ahead: int, b: Builder
     ) -> None:
         self.outer = outer
         self.op = op

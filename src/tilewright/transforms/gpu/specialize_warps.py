@@ -25,14 +25,7 @@ from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
 from tilewright.ir.rewrite import clone_op, open_block, stand_for, with_body
 from tilewright.ir.types import I32, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory
-from tilewright.transforms.gpu.fetch_rings import (
-    Group,
-    PipelineState,
-    Ring,
-    allocate_ring,
-    fetch_groups,
-    rings_of,
-)
+from tilewright.transforms.gpu.fetch_rings import Group, PipelineState, Ring, allocate_ring, fetch_groups, rings_of
 from tilewright.transforms.gpu.mma_loops import mmas_of, only_adds, takes_turns
 from tilewright.transforms.gpu.occupancy import (
     REGISTERS,

@@ -22,14 +22,7 @@ from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For, If, ends_of
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tma import LARGEST_BOX, SWIZZLES, swizzled_layout
-from tilewright.ir.ops.gpu.wgmma import (
-    GROUP_WARPS,
-    MOST_COLUMNS,
-    ROWS,
-    Interleave,
-    readable,
-    wgmma_multiplies,
-)
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, MOST_COLUMNS, ROWS, Interleave, readable, wgmma_multiplies
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp, StoreView
 from tilewright.ir.ops.shape import Constant, Permute, Reshape, constant_of

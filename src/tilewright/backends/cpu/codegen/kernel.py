@@ -17,17 +17,7 @@ from llvmlite import ir
 
 from tilewright.analysis.waiting_loops import may_wait
 from tilewright.backends.cpu import on_demand
-from tilewright.backends.cpu.codegen import (
-    atomics,
-    control,
-    memory,
-    output,
-    polls,
-    records,
-    reduce,
-    shape,
-    views,
-)
+from tilewright.backends.cpu.codegen import atomics, control, memory, output, polls, records, reduce, shape, views
 from tilewright.backends.cpu.codegen.drivers import Drivers, drivers
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.groups import bind_results, emit_elements, group_of

@@ -154,12 +154,7 @@ PartialPositions = Callable[[Coord], "list[Position]"]
 
 
 def _partial_results(
-    combiner: _Combiner,
-    elements: Elements,
-    visit: Visit,
-    count: int | None,
-    step: int,
-    positions: PartialPositions,
+    combiner: _Combiner, elements: Elements, visit: Visit, count: int | None, step: int, positions: PartialPositions
 ) -> list[Registers]:
     """Reduce along the axis in steps of ``step`` elements, one to each partial result."""
     nest = elements.nest

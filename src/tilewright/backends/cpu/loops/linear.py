@@ -56,12 +56,7 @@ def schedule_mma(schedule: Schedule, op: Mma) -> None:
 
 
 def _end(
-    schedule: Schedule,
-    body: Body,
-    op: Op,
-    out: Buffer,
-    scratch: tuple[int | None, ...],
-    transposed: int | None = None,
+    schedule: Schedule, body: Body, op: Op, out: Buffer, scratch: tuple[int | None, ...], transposed: int | None = None
 ) -> None:
     """Append the nest; a result of one element is read from its buffer right away."""
     body.emit(Yield, body.copy(op).results, loc=op.loc)

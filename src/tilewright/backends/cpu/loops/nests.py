@@ -124,11 +124,7 @@ def _prepare(schedule: Schedule, values: Sequence[Value], consumer: Op | None) -
 
 
 def _to_materialize(
-    schedule: Schedule,
-    group: FusionGroup,
-    values: Sequence[Value],
-    consumer: Op | None,
-    comparable: set[Op],
+    schedule: Schedule, group: FusionGroup, values: Sequence[Value], consumer: Op | None, comparable: set[Op]
 ) -> list[Op]:
     """Ops of the group that have to be executed first, operands before users."""
     shape = values[0].tile.shape

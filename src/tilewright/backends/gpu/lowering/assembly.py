@@ -52,12 +52,7 @@ def results_type(builder: TextBuilder, results: Sequence[ir.Type]) -> ir.Type:
 
 
 def assembly(
-    builder: TextBuilder,
-    text: str,
-    results: Sequence[ir.Type],
-    operands: Sequence[ir.Value],
-    *,
-    effects: bool = False,
+    builder: TextBuilder, text: str, results: Sequence[ir.Type], operands: Sequence[ir.Value], *, effects: bool = False
 ) -> list[ir.Value]:
     """The ``results`` of the PTX ``text``, in which ``$0``, ``$1``, ... are the results and then the operands.
 

@@ -59,13 +59,7 @@ def scan(s: LoweringState, op: Scan, lower: Combine) -> None:
 
 
 def _combine(
-    s: LoweringState,
-    op: Op,
-    name: str,
-    values: list[Val],
-    attributes: str,
-    shape: Shape,
-    lower: Combine,
+    s: LoweringState, op: Op, name: str, values: list[Val], attributes: str, shape: Shape, lower: Combine
 ) -> list[Val]:
     """tt.reduce or tt.scan, whose region is the combiner. Triton folds no 8-bit floats: their bits take their place."""
     w, body = s.w, op.regions[0]

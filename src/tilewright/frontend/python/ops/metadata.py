@@ -89,8 +89,6 @@ METHODS: dict[type, dict[str, Any]] = {
         *(f"{store}_{name}" for store in ("atomic_store", "atomic") for name in COMBINING),
     ),
     RawMemory: _methods(
-        RawStub,
-        *("load_offset", "store_offset"),
-        *(f"atomic_{name}_offset" for name in (*COMBINING, "xchg", "cas")),
+        RawStub, *("load_offset", "store_offset"), *(f"atomic_{name}_offset" for name in (*COMBINING, "xchg", "cas"))
     ),
 }
