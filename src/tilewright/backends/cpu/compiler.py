@@ -5,7 +5,7 @@ Only ``on_demand`` imports this module: a kernel from the disk cache needs none 
 
 from __future__ import annotations
 
-from typing import Any
+import functools
 
 from tilewright.backends.cpu.codegen.drivers import CALLED, CALLING, CALLS, DECLARED
 from tilewright.backends.cpu.codegen.kernel import Lowered, lower
@@ -46,8 +46,13 @@ def compile_native(lowered: Lowered, processor: Processor) -> Image | bytes:
     With TILEWRIGHT_DEBUG_INFO=1 object code, too, which LLVM tells debuggers of when it loads it.
     """
     if can_load() and not switch("TILEWRIGHT_DEBUG_INFO"):
-        # What is run once in a launch is not worth LLVM's passes, which would take most of the time.
-        given: Any = {"position_independent": True, "level": 0, "exposed": CALLED}
-        others = compile_module(CALLS + lowered.drivers.others, processor, **given)
+        others = _compile_drivers(CALLS + lowered.drivers.others, processor)
         return link((compile_block(lowered, processor), others), SYMBOLS)
     return compile_module(lowered.text, processor)
+
+
+@functools.lru_cache(maxsize=16)
+def _compile_drivers(text: str, processor: Processor) -> bytes:
+    """The object code of ``text``, which most kernels have in common. What is run once in a launch is not worth LLVM's
+    passes, which would take most of the time."""
+    return compile_module(text, processor, position_independent=True, level=0, exposed=CALLED)

@@ -70,6 +70,13 @@ def drivers(
     """What runs the blocks of a kernel, which do so much work each (``weight``). ``symbol`` names the entry point for
     threads that share them, which is the ``only`` one but for the watch, if blocks may wait for each other (``spins``).
     Instructions of their beginning: ``forgets``. ``fences``: blocks store past the caches."""
+    run = _text("run", weight=min(weight, BUDGET), waited=_text("waited") if spins else "")
+    return Drivers(f"{run}\n", _others(triple, symbol, tuple(forgets), only=only, spins=spins, fences=fences))
+
+
+@functools.lru_cache(maxsize=16)
+def _others(triple: str, symbol: str, forgets: tuple[str, ...], *, only: bool, spins: bool, fences: bool) -> str:
+    """``Drivers.others``, which most kernels of a process have in common."""
     processor = next((name for names, name in _PROCESSORS.items() if triple.startswith(names)), "other")
     fence = [_text(f"fence {processor}")] if fences and processor == "x86" else []
     given = {
@@ -83,8 +90,7 @@ def drivers(
     names = [f"declare {processor}", clock, "save_thread", "restore_thread", "attend", "work", "kernel"]
     names += ["wait"] * (spins or not only) + ["watch"] * spins
     names += [] if only else [CALLER_SYMBOL, SERIAL_SYMBOL, TEAM_SYMBOL]
-    run = _text("run", weight=min(weight, BUDGET), waited=_text("waited") if spins else "")
-    return Drivers(f"{run}\n", "\n".join([*(_text(name, **given) for name in names), ""]))
+    return "\n".join([*(_text(name, **given) for name in names), ""])
 
 
 def _text(section: str, **given: object) -> str:
