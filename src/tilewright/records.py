@@ -49,27 +49,25 @@ _NAMES = ("co_varnames", "co_names", "co_consts")  # where code has names
 
 def _add_init(cls: type, fields: list[dataclasses.Field[Any]], *, frozen: bool) -> None:
     values: dict[str, Any] = {"unset": _UNSET, "put": object.__setattr__}
-    positional, keyword, lines = ["self"], ["*"], ["pass"]
-    defaults: list[dict[str, Any]] = [{}, {}]  # of parameters by position, and by keyword only
+    parameters, defaults, lines = ["self"], list[Any](), ["pass"]
     for i, field in enumerate(fields):
         value, default = f"f{i}", field.default
         if field.default_factory is not dataclasses.MISSING:
             values[f"make{i}"], default = field.default_factory, _UNSET
             value = f"make{i}() if f{i} is unset else f{i}" if field.init else f"make{i}()"
         if field.init:
-            (keyword if field.kw_only else positional).append(f"f{i}")
+            parameters.append(f"f{i}")
             if default is not dataclasses.MISSING:
-                defaults[field.kw_only is True][field.name] = default
-            elif defaults[0] and not field.kw_only:
+                defaults.append(default)
+            elif defaults:
                 raise TypeError(f"{field.name!r} of {cls.__name__} needs a default, as a field before it has one")
         if field.init or default is _UNSET:
             lines.append(f'put(self, "f{i}", {value})' if frozen else f"self.f{i} = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
-    parameters = ", ".join(positional + (keyword if len(keyword) > 1 else []))
-    text = f"def f({parameters}): {'; '.join(lines)}"
+    text = f"def f({', '.join(parameters)}): {'; '.join(lines)}"
     method = _add_method(cls, "__init__", text, [field.name for field in fields], values)
-    method.__defaults__, method.__kwdefaults__ = tuple(defaults[0].values()), defaults[1]
+    method.__defaults__ = tuple(defaults)
     method.__annotations__ = {**{field.name: field.type for field in fields if field.init}, "return": None}
 
 
@@ -104,10 +102,10 @@ class _Sample:
 
 
 _FIELD = dataclasses.fields(_Sample)[0]
-_GIVEN = ("default", "default_factory", "init", "repr", "hash", "compare", "metadata", "kw_only")
+_GIVEN = ("default", "default_factory", "init", "repr", "hash", "compare", "metadata")
 
 
-def _fields(cls: type, *, kw_only: bool) -> list[dataclasses.Field[Any]]:
+def _fields(cls: type) -> list[dataclasses.Field[Any]]:
     """The fields of a dataclass, which then knows them, too."""
     known: dict[str, dataclasses.Field[Any]] = {}
     for base in reversed(cls.__mro__[1:]):
@@ -116,12 +114,12 @@ def _fields(cls: type, *, kw_only: bool) -> list[dataclasses.Field[Any]]:
         if kind.startswith("ClassVar"):
             continue
         known[name] = field = copy.copy(_FIELD)
-        field.name, field.type, field.kw_only = name, kind, kw_only
+        field.name, field.type = name, kind
         field.default = given = getattr(cls, name, dataclasses.MISSING)
         if isinstance(given, dataclasses.Field):
+            assert given.kw_only is not True, "fields by keyword only are for dataclasses of the standard library"
             for attribute in _GIVEN:
-                if attribute != "kw_only" or given.kw_only is not dataclasses.MISSING:
-                    setattr(field, attribute, getattr(given, attribute))
+                setattr(field, attribute, getattr(given, attribute))
             if given.default is dataclasses.MISSING:
                 delattr(cls, name)
             else:
@@ -130,10 +128,10 @@ def _fields(cls: type, *, kw_only: bool) -> list[dataclasses.Field[Any]]:
     return list(known.values())
 
 
-def _complete(cls: Any, *, frozen: bool, eq: bool, repr: bool, kw_only: bool) -> Any:
+def _complete(cls: Any, *, frozen: bool, eq: bool, repr: bool) -> Any:
     own, hashed = set(vars(cls)), vars(cls).get("__hash__") is not None
-    fields = _fields(cls, kw_only=kw_only)
-    setattr(cls, "__match_args__", tuple(field.name for field in fields if field.init and not field.kw_only))  # noqa: B010
+    fields = _fields(cls)
+    setattr(cls, "__match_args__", tuple(field.name for field in fields if field.init))  # noqa: B010
     cls.__dataclass_params__ = SimpleNamespace(frozen=frozen, eq=eq, repr=repr, init=True)
     cls.__replace__ = dataclasses.replace  # for ``copy.replace``, since Python 3.13
     compared = [field.name for field in fields if field.compare]
@@ -156,9 +154,9 @@ def _complete(cls: Any, *, frozen: bool, eq: bool, repr: bool, kw_only: bool) ->
 
 if not TYPE_CHECKING:
 
-    def dataclass(cls=None, /, *, frozen=False, eq=True, repr=True, kw_only=False):
+    def dataclass(cls=None, /, *, frozen=False, eq=True, repr=True):
         """``dataclasses.dataclass``."""
-        complete = functools.partial(_complete, frozen=frozen, eq=eq, repr=repr, kw_only=kw_only)
+        complete = functools.partial(_complete, frozen=frozen, eq=eq, repr=repr)
         return complete if cls is None else complete(cls)
 
     _ENTRIES = collections.namedtuple("Entries", [f"f{i}" for i in range(_MOST)])
@@ -177,6 +175,7 @@ if not TYPE_CHECKING:
             if hasattr(cls, "_fields"):  # which derives from a named tuple
                 return
             fields = cls._fields = cls.__match_args__ = tuple(cls.__annotations__)
+            assert len(fields) <= _MOST, f"{cls.__name__} has more than {_MOST} fields"
             cls._field_defaults = {name: vars(cls)[name] for name in fields if name in vars(cls)}
             for name, getter in zip(fields, _GETTERS, strict=False):
                 setattr(cls, name, getter)

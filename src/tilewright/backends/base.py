@@ -173,6 +173,7 @@ class Backend(Protocol):
     @property
     def capabilities(self) -> Capabilities:
         """What else it can do."""
+        return Capabilities()
 
     def unavailable(self) -> str | None:
         """Why this backend cannot be used here and what to install, or None when it can."""

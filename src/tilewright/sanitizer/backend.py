@@ -6,13 +6,11 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Backend, Capabilities, Executable
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.backends.reference.backend import bound_arguments
+from tilewright.backends.reference.backend import NumpyBackend, bound_arguments
 from tilewright.backends.reference.interpreter import Index, Running
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.scheduler import Deadlock, Waiting, run_blocks
@@ -126,18 +124,14 @@ def _awaited(state: LaunchState, waiting: Waiting, block: CheckedBlock) -> str:
     return f"{place.argument}[{', '.join(map(str, place.index))}], which holds {value}"
 
 
-class SanitizerBackend(Backend):
+class SanitizerBackend(NumpyBackend):
     """Runs the IR as the front end delivers it, on NumPy arrays."""
 
     name = "sanitizer"
-    device = "cpu"
 
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(finds_undefined_behavior=True)
-
-    def target(self) -> str:
-        return f"numpy-{np.__version__}"
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> SanitizedExecutable:
         return SanitizedExecutable(function)

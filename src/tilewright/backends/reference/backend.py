@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.base import Backend, Capabilities, Executable
+from tilewright.backends.base import Backend, Executable
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.interpreter import BlockInterpreter, Index, Observer
 from tilewright.backends.reference.memory import Memory
@@ -64,18 +64,19 @@ class ReferenceExecutable(Executable):
         return {"Tile IR": print_function(self.function)}
 
 
-class ReferenceBackend(Backend):
-    """Interprets the IR as the front end delivers it, so that no pass can change what a program means here."""
+class NumpyBackend(Backend):
+    """Shared by backends that interpret IR with NumPy."""
 
-    name = "reference"
     device = "cpu"
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities()
 
     def target(self) -> str:
         return f"numpy-{np.__version__}"
+
+
+class ReferenceBackend(NumpyBackend):
+    """Interprets the IR as the front end delivers it, so that no pass can change what a program means here."""
+
+    name = "reference"
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> ReferenceExecutable:
         return ReferenceExecutable(function)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.base import Backend, Capabilities, Executable
+from tilewright.backends.base import Executable
 from tilewright.backends.gpu.interpreter.cluster import Cluster, are_paired, in_pairs, run_cluster
 from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.backends.reference.backend import bound_arguments, run_grid
+from tilewright.backends.reference.backend import NumpyBackend, bound_arguments, run_grid
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.scheduler import run_blocks
 from tilewright.backends.schedule import Schedule
@@ -63,7 +61,7 @@ class InterpreterExecutable(Executable):
         return {"GPU dialect": print_function(self.function)}
 
 
-class InterpreterBackend(Backend):
+class InterpreterBackend(NumpyBackend):
     """Lowers kernels to the gpu stage with ``num_warps`` warps a CTA and ``num_stages``, and interprets them.
 
     For ``target``, if there is one: without, nothing is used that only some architectures have; and for a grid that
@@ -71,7 +69,6 @@ class InterpreterBackend(Backend):
     """
 
     name = "gpu-interpreter"
-    device = "cpu"
 
     def __init__(
         self, num_warps: int | None = 4, num_stages: int | None = 3, target: GpuTarget | None = None, blocks: int = 0
@@ -80,13 +77,6 @@ class InterpreterBackend(Backend):
         self.num_stages = num_stages
         self._target = target
         self._blocks = blocks
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities()
-
-    def target(self) -> str:
-        return f"numpy-{np.__version__}"
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> InterpreterExecutable:
         optimized = optimize(function)
