@@ -206,15 +206,15 @@ class WrittenTypes:
     """Types by what they are equal to. That is found once for an object: their hashes take long."""
 
     def __init__(self) -> None:
-        self._objects: dict[int, WrittenType] = {}  # by the identity of the types in them
+        self.objects: dict[int, WrittenType] = {}  # by the identity of the types in them
         self._equal: dict[Type, WrittenType] = {}
         self._entries: dict[tuple[WrittenType, ...], WrittenType] = {}  # types of functions by their parameters
 
     def get(self, type: Type) -> WrittenType:
-        found = self._objects.get(id(type))
+        found = self.objects.get(id(type))
         if found is None:
             found = self._equal.get(type) or self._equal.setdefault(type, WrittenType(type, self))
-            self._objects[id(found.type)] = found
+            self.objects[id(found.type)] = found
         return found
 
     def entry(self, params: Sequence[Type]) -> WrittenType:

@@ -125,7 +125,7 @@ class _Writer:
         return number
 
     def type(self, type: Type) -> int:
-        return self.types[self.known.get(type)]
+        return self.types[self.known.objects.get(id(type)) or self.known.get(type)]
 
     def constant(self, data: bytes) -> int:
         if type(data) is RepeatedConstant and id(data) in self.repeated:

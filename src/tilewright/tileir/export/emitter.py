@@ -16,7 +16,7 @@ from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.export.make import make
-from tilewright.tileir.module import Block, FloatAttr, IntegerAttr, Value
+from tilewright.tileir.module import Block, FloatAttr, IntegerAttr, Operation, Value
 from tilewright.tileir.numbers import FORMATS, encode
 from tilewright.tileir.optable import BY_NAME, NEWEST
 from tilewright.tileir.types import I8, I64, SCALARS, Element, Pointer, Scalar, Tile
@@ -101,23 +101,24 @@ _MOST_TILES = 4096
 
 
 class OpenBlock(NamedTuple):
-    """A block of our IR while it is exported. ``known`` are the constants and views that its ops see."""
+    """A block of our IR while it is exported. ``append`` takes its ops; they see the constants and views that are
+    ``known``."""
 
     source: core.Block
-    block: Block
+    append: Callable[[Operation], None]
     known: dict[Hashable, Value]
     is_loop: bool
 
 
 class Emitter(dict[core.Value, Value]):
-    """What each value of our IR became. Appends to ``block``, the one of the innermost of ``frames``."""
+    """What each value of our IR became. Ops are added by ``append`` to the block of the innermost of ``frames``."""
 
     tokens: Tokens
 
     def __init__(self, minor: int, kernel: Kernel, body: Block) -> None:
         self.minor, self.kernel, self.may_use_tma = minor, kernel, kernel.may_use_tma
-        self.frames = [OpenBlock(kernel.function.body, body, {}, False)]
-        self.block, self.known = body, self.frames[0].known
+        self.frames = [OpenBlock(kernel.function.body, body.ops.append, {}, False)]
+        self.append, self.known = self.frames[0].append, self.frames[0].known
         self.tiles = _TILES[minor]
         if len(self.tiles) > _MOST_TILES:
             self.tiles.clear()
@@ -180,12 +181,12 @@ class Emitter(dict[core.Value, Value]):
         return make["int_to_ptr"](self, {"source": zero}, self.tile(type))
 
     def enter(self, source: core.Block, block: Block, known: dict[Hashable, Value], *, is_loop: bool) -> None:
-        self.frames.append(OpenBlock(source, block, known, is_loop))
-        self.block, self.known = block, known
+        self.frames.append(OpenBlock(source, block.ops.append, known, is_loop))
+        self.append, self.known = block.ops.append, known
 
     def leave(self) -> None:
         self.frames.pop()
-        self.block, self.known = self.frames[-1].block, self.frames[-1].known
+        self.append, self.known = self.frames[-1].append, self.frames[-1].known
 
     def shared(self, op: core.Op, key: Hashable, build: Callable[[Emitter, Any, Any], Value], made: Any) -> Value:
         """A view of the type ``made``, which is made once for all equal ones, and outside of the loops that it does not
@@ -200,11 +201,11 @@ class Emitter(dict[core.Value, Value]):
         if depth == last:
             found = self.known[key] = build(self, op, made)
         else:
-            self.block, self.known = self.frames[depth].block, self.frames[depth].known
+            self.append, self.known = self.frames[depth].append, self.frames[depth].known
             found = build(self, op, made)
             for frame in self.frames[depth:]:
                 frame.known[key] = found
-            self.block, self.known = self.frames[-1].block, self.frames[-1].known
+            self.append, self.known = self.frames[-1].append, self.frames[-1].known
         self.depths[op.results[0]] = self.depths[found] = depth
         return found
 

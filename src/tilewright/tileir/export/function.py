@@ -111,7 +111,7 @@ def export_function(kernel: Kernel, minor: int) -> Entry:
         kernel = replace(kernel, function=function)
     name, body = kernel.symbol or entry_name(function), Block()
     emitter = _FunctionEmitter(minor, kernel, body, name)
-    emitter.function()
+    emitter.function(body)
     return Entry(name, body, _entry_hints(function, minor), loc=emitter.locations.subprogram_loc)
 
 
@@ -197,10 +197,10 @@ class _FunctionEmitter(Emitter):
         given = zip(kernel.function.body.args, kernel.function.params)
         self.extents = [v for v, p in given if p.role == "shape" and v.tile.element is int32]
 
-    def function(self) -> None:
+    def function(self, body: Block) -> None:
         function = self.kernel.function
         self.loc = self.locations(function.loc)
-        self.parameters(function.body.args)
+        self.parameters(function.body.args, body.args)
         self.tokens = Tokens(self)
         kinds = self.tokens.kinds
         self.unrolled = _unrolled(function.body) if {linear.Mma, control.For} <= kinds else set()
@@ -212,8 +212,7 @@ class _FunctionEmitter(Emitter):
         self.ops(function.body.ops)
         del self.tokens  # which knows the emitter: nothing is left to the garbage collector
 
-    def parameters(self, ours: Sequence[core.Value]) -> None:
-        args = self.block.args
+    def parameters(self, ours: Sequence[core.Value], args: list[Value]) -> None:
         for of, position, lower in self.kernel.parameters():
             value = Value(self.tile(of))
             args.append(value)

@@ -39,7 +39,7 @@ def _maker(spec: OpSpec) -> Callable[..., Any]:
         f"op.regions = {'none' if one else 'regions'}",
         "op.loc = e.loc",
         "op.offset = 0",
-        "e.block.ops.append(op)",
+        "e.append(op)",
         "return made",
     ]
     names = {"spec": spec, "new": object.__new__, "Operation": Operation, "Value": Value, "none": _NO_REGIONS}

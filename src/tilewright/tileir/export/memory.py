@@ -141,16 +141,16 @@ def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
 
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView, made: TensorView) -> Value:
-    t, extents, given = op.type, len(op.shape), [(v, v.tile.element) for v in (*op.shape, *op.strides)]  # if dynamic
-    index = t.index_dtype
-    most = max(32, index.bitwidth)
-    if e.kernel.negative_strides or [v for v, dtype in given if dtype.bitwidth > most]:
+    t, shape, strides = op.type, op.shape, op.strides  # those that are dynamic
+    index, extents, given = t.index_dtype, len(shape), [*shape, *strides]
+    dtypes: list[Any] = [v.type.dtype for v in given]  # type: ignore[union-attr]
+    if e.kernel.negative_strides or (given and max([d.bitwidth for d in dtypes]) > max(32, index.bitwidth)):
         index = int64
-    left = [e[v] if dtype is index else convert(e, e[v], dtype, index) for v, dtype in given]
-    shape, strides = left[:extents], left[extents:]
+    left = [e[v] if dtype is index else convert(e, e[v], dtype, index) for v, dtype in zip(given, dtypes)]
+    dynamic, steps = left[:extents], left[extents:]
     if made.shape != t.shape or made.strides != t.strides:
-        shape, strides = _with_constants(e, index, t.shape, shape), _with_constants(e, index, t.strides, strides)
-    return make["make_tensor_view"](e, {"base": e[op.base], "dynamicShape": shape, "dynamicStrides": strides}, made)
+        dynamic, steps = _with_constants(e, index, t.shape, dynamic), _with_constants(e, index, t.strides, steps)
+    return make["make_tensor_view"](e, {"base": e[op.base], "dynamicShape": dynamic, "dynamicStrides": steps}, made)
 
 
 def _with_constants(e: Emitter, index: DType, declared: Extents, dynamic: list[Value]) -> list[Value]:
@@ -220,10 +220,10 @@ def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes:
     bits = numbers.type.element
     value = make["reshape"](e, {"source": numbers}, tile_of(bits, (*type.shape, 1)))
     body = Block([Value(tile_of(bits)), Value(tile_of(bits))])
-    around, e.block = e.block, body
+    around, e.append = e.append, body.ops.append
     both = make["ori"](e, {"lhs": body.args[0], "rhs": body.args[1]}, tile_of(bits))
     make["yield"](e, {"operands": [both]})
-    e.block = around
+    e.append = around
     identities, reduced = _zero(bits), [tile_of(bits, type.shape)]
     kept = make["reduce"](e, {"operands": [value]}, reduced, [body], dim=len(type.shape), identities=identities)[0]
     return kept if type.element is bits else make["bitcast"](e, {"source": kept}, type)

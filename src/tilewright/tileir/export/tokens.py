@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any
 
 from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Block, Op
-from tilewright.ir.effects import is_ordered, is_pure
+from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.ops import control, linear, memory
 from tilewright.tileir.export.emitter import Emitter
@@ -91,11 +91,12 @@ class Tokens:
         found: Accesses = {}
         kinds = list(map(type, block.ops))
         self.kinds.update(kinds)
-        for op in itertools.compress(block.ops, map(_SURVEYED.__contains__, kinds)):
+        surveyed: Iterable[Any] = itertools.compress(block.ops, map(_SURVEYED.__contains__, kinds))
+        for op in surveyed:
             if self.unused and op in self.unused:
                 continue
             kind = type(op)
-            if kind in _LOADS and not is_ordered(op) and not self._is_needed(op):
+            if kind in _LOADS and op.memory_order is memory.WEAK and not self._is_needed(op):
                 self.unused |= _computed(op)
             elif kind in ORDERED:
                 key, effect = self._ops[op] = self._access(op)
@@ -239,7 +240,9 @@ def _computed(load: Op) -> set[Op]:
     return found
 
 
-def _users(op: Op) -> list[Op]:
+def _users(op: Op) -> Collection[Op]:
+    if len(op.results) == 1:
+        return op.results[0].users
     return [user for result in op.results for user in result.users]
 
 
