@@ -31,12 +31,12 @@ def team(threads: int) -> Iterator[openmp.Runtime]:
         pytest.skip("libgomp is too old")
     before, patch = library.omp_get_max_threads(), pytest.MonkeyPatch()
     library.omp_set_num_threads(threads)
-    patch.setattr(openmp, "note_use", lambda own, late: None)
-    patch.setattr(openmp, "AWAKE", sys.maxsize)
     openmp.use(found)
+    patch.setattr(openmp, "note_use", lambda own, late: None)
+    patch.setattr(openmp.AWAKE, "value", sys.maxsize)
     try:
         yield found
     finally:
-        openmp.use(None)
         patch.undo()
+        openmp.use(None)
         library.omp_set_num_threads(before)

@@ -53,6 +53,7 @@ def regions() -> Iterator[list[int]]:
 
         openmp.use(runtime._replace(fork=fork))
         with pytest.MonkeyPatch().context() as patch:
+            patch.setattr(openmp.AWAKE, "value", sys.maxsize)
             patch.setenv("TILEWRIGHT_NUM_THREADS", str(THREADS))
             yield begun
 
@@ -123,12 +124,12 @@ def test_short_launches_do_not_wake_threads(
     """Those that take some time do, and so does the first, of which nothing is known."""
     learn = CpuExecutable._learn
     monkeypatch.setattr(CpuExecutable, "_learn", lambda self, own, blocks: learn(self, seconds, 1))
-    monkeypatch.setattr(openmp, "AWAKE", -1)
+    monkeypatch.setattr(openmp.AWAKE, "value", -1)
     x, out, kernel = np.ones(8 * 256, np.float32), np.zeros(8 * 256, np.float32), ct.kernel(halves)
     for _ in range(4):
         ct.launch(None, (8,), kernel, (x, out, 10), backend="cpu")
     assert len(regions) == shared
-    monkeypatch.setattr(openmp, "AWAKE", sys.maxsize)
+    monkeypatch.setattr(openmp.AWAKE, "value", sys.maxsize)
     ct.launch(None, (8,), kernel, (x, out, 10), backend="cpu")
     assert len(regions) == shared + 1
 
@@ -264,6 +265,26 @@ def test_machine_code_leaves_the_team_alone_where_it_must(own: bool, monkeypatch
         launch, _ = launches(kernel, x, out, 400)
         monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "2")
         check(launch, 1)
+
+
+def test_machine_code_wakes_no_threads_for_few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs them in the calling thread; for more Python decides."""
+    x = np.ones(1024 * 256, np.float32)
+    out, kernel = np.zeros_like(x), ct.kernel(halves)
+    with machine_code(monkeypatch) as by_python:
+        runs = launches(kernel, x, out, 400)
+        executable = kernel.inspect().specializations[-1].executable
+        assert isinstance(executable, CpuExecutable)
+        monkeypatch.setattr(openmp.AWAKE, "value", -1)
+        for run in runs:
+            for few, expected in ((1024, 0), (1023, 1)):
+                by_python.clear()
+                out[:] = 0
+                executable._few.value, executable._team_ready.value = few, 1
+                openmp.FREE.value, openmp.NOTED[0] = 1, -1
+                run()
+                assert (out == 2).all() and len(by_python) == expected
+                assert expected or openmp.NOTED[0] == -1  # which machine code writes after a launch by the team
 
 
 def test_a_launch_in_machine_code_is_interrupted(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,7 @@ class CpuExecutable:
         self._waiting_threads = 0  # that a launch has needed whose blocks wait for each other
         self._block_seconds = 0.0  # that a block has taken lately; 0 before the first launch
         self._team_ready = ctypes.c_int64(0)  # whether machine code may have a team run a launch: see ``context.Team``
+        self._few = ctypes.c_int64(0)  # blocks for which threads of OpenMP that sleep are not to be woken
         # So many blocks are never worth a thread.
         self._blocks_alone = ctypes.c_int64(blocks_alone(compiled.block_work))
         self._pack = struct.Struct("=" + "".join(_format(a.tile) for a in function.body.args)).pack
@@ -185,7 +186,8 @@ class CpuExecutable:
         team, record = None if self._options.threads else self._team(), None
         if team and teams.is_machine_code(team[0]):
             self._blocks_alone.value = blocks_alone(self.compiled.block_work)  # more may have been learned without it
-            record = teams.team_record(team, self._team_code, self._team_ready, self._scratch_bytes, python, chunk)
+            known = self._team_ready, self._few
+            record = teams.team_record(team, self._team_code, known, self._scratch_bytes, python, chunk)
         given = self._scratch_bytes, python, self._note, record, self._native
         made: native.LaunchStub = stubs.launch_stub(code, self._blocks_alone, *given)
         return made
@@ -311,6 +313,7 @@ class CpuExecutable:
         if blocks:
             change = seconds / blocks - self._block_seconds
             self._block_seconds += change if change < 0 or not self._block_seconds else change / 4
+            self._few.value = int(WORTH_WAKING / max(self._block_seconds, 1e-9))
             if self.compiled.block_work is not None and self._block_seconds > 0:  # all blocks do the same, always
                 worth = WORTH_A_TEAM if openmp.expected() else WORTH_A_POOL
                 blocks = min(int(worth / self._block_seconds), _MAX_ALONE)

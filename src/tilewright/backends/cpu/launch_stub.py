@@ -70,10 +70,11 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
         total = body.let(f"mul i64 {total}, {extent}")
     body.require_equal("i64", body.load("i64", body.memory(deadlines.LIMITED)), 0)
     records, count = body.stack("ptr"), body.stack("i64")  # of the threads that take part
+    fits = body.let(f"icmp ule i64 {kernel.scratch_bytes}, {_MAX_SCRATCH}")
     few = body.let(f"icmp sle i64 {total}, {body.load('i64', kernel.blocks)}")
     body.branch(few, "alone", "together" if by_team else "no")
     body.label("alone")
-    body.require(body.let(f"icmp ule i64 {kernel.scratch_bytes}, {_MAX_SCRATCH}"))
+    body.require(fits)
     context = body.stack(f"[{len(Field)} x i64]")
     for i, word in enumerate(launch_record(total, "1", extents, "0", python=kernel.python)):
         body.store("ptr" if i == Field.PYTHON else "i64", word, context, 8 * i)
@@ -87,7 +88,7 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
         body.label("together")
         key, variables = environment.lookup(_THREADS)
         body.require_entry(variables, key, setting)
-        worker, members, team = team_launch(body, body.at("%record", 8 * len(kernel)), total)
+        worker, members, team = team_launch(body, body.at("%record", 8 * len(kernel)), total, fits, "alone")
         body.store("ptr", worker, records)
         body.store("i64", members, count)
         body.jump("ran")

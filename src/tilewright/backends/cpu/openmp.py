@@ -31,9 +31,12 @@ MAIN_THREAD = threading.main_thread().ident  # in a child, whose main thread may
 # For machine code: whether the main thread may use the team without asking (``team_stub.py``), and what the arguments
 # of ``note_use`` are for its latest launch, in nanoseconds, where threads were late.
 FREE, NOTED = ctypes.c_int64(0), (ctypes.c_int64 * 2)(0, 0)
-# When the team last ran a launch, or should have; and how long threads of OpenMP look for the next one, about as GNU's
-# do. Nanoseconds of the monotonic clock.
-LAST, AWAKE = ctypes.c_int64(0), 5_000_000
+# When the team last ran a launch, or should have; and after how long without one a short launch is to leave it alone,
+# but not the one after that. OpenMP waits for all threads of a region: to wake one takes as long as many launches, and
+# milliseconds where Linux wakes it on the processor of the one that waits for it. Our own team waits for no thread that
+# is late. Nanoseconds of the monotonic clock.
+LAST, AWAKE = ctypes.c_int64(0), ctypes.c_int64(sys.maxsize)
+_LOOKING = 5_000_000  # about as long as GNU's threads look for the next region
 
 
 class Runtime(NamedTuple):
@@ -130,20 +133,11 @@ def note_use(own: float, late: float) -> None:
         FREE.value = not _STATE.penalty
 
 
-def awake() -> int:
-    """Nanoseconds without a launch after which a short one is to leave the team alone, but not the one after it.
-
-    OpenMP waits for all threads of a region. To wake one takes as long as many launches, and milliseconds where Linux
-    wakes it on the processor of the one that waits for it. Our own team waits for no thread that is late.
-    """
-    return sys.maxsize if _STATE.runtime is None else AWAKE
-
-
 def is_asleep() -> bool:
-    """Whether there was no launch for so long."""
+    """Whether the threads of the team may sleep now."""
     now = time.monotonic_ns()
     idle, LAST.value = now - LAST.value, now
-    return idle > awake()
+    return idle > AWAKE.value
 
 
 def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
@@ -157,6 +151,7 @@ def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
 def use(found: Runtime | None) -> None:
     """Have launches use this runtime, or where it is None our own team."""
     FREE.value = NOTED[1] = 0
+    AWAKE.value = sys.maxsize if found is None else _LOOKING
     if _STATE.own is not None:
         _STATE.own.resize(0)  # so that machine code finds it changed
     _STATE.looked, _STATE.runtime, _STATE.penalty, _STATE.left_alone, _STATE.rested = True, found, 0, 0, False

@@ -14,8 +14,9 @@ define internal i64 @now() {
 }
 
 ; Have the team run `total` blocks, if it may be used now; the address of the records of its threads, of which the
-; launching one is the first, or null.
-define internal ptr @together(ptr %team, ptr %values, i64 %total, i64 %x, i64 %y, i64 %z) {
+; launching one is the first, or null. Where its threads may sleep, and are not worth waking for so `few` blocks, it is
+; $alone: the calling thread is to run them.
+define internal ptr @together(ptr %team, ptr %values, i64 %total, i64 %x, i64 %y, i64 %z, i64 %few) {
   %ready.at = getelementptr i64, ptr %team, i64 $team_ready
   %ready = load ptr, ptr %ready.at
   %is.ready = load i64, ptr %ready
@@ -48,8 +49,15 @@ look:
   %before = call i64 @now()
   %last = load i64, ptr $last
   %idle = sub i64 %before, %last
-  %is.awake = icmp sle i64 %idle, $awake
-  br i1 %is.awake, label %run, label %no
+  %longest = load i64, ptr $awake
+  %is.awake = icmp sle i64 %idle, %longest
+  br i1 %is.awake, label %run, label %asleep
+asleep:
+  %is.short = icmp sle i64 %total, %few
+  br i1 %is.short, label %rest, label %no
+rest:
+  store i64 %before, ptr $last
+  ret ptr inttoptr (i64 $alone to ptr)
 run:
   %context.at = getelementptr i64, ptr %team, i64 $team_context
   %records.at = getelementptr i64, ptr %team, i64 $team_before
@@ -85,15 +93,17 @@ run:
   %after = call i64 @now()
   store i64 %after, ptr $last
   %taken = sub i64 %after, %before
-  call void @judge(ptr %ready, ptr %worker, i64 %total, i64 %chunk, i64 %taken)
+  %few.at = getelementptr i64, ptr %team, i64 $team_few
+  %few.to = load ptr, ptr %few.at
+  call void @judge(ptr %ready, ptr %few.to, ptr %worker, i64 %total, i64 %chunk, i64 %taken)
   ret ptr %worker
 no:
   ret ptr null
 }
 
 ; Say whether other launches may do the same: none where threads were late, and none of this kernel where its blocks take
-; so little time that one thread is enough.
-define internal void @judge(ptr %ready, ptr %worker, i64 %total, i64 %chunk, i64 %taken) {
+; so little time that one thread is enough. And for how many blocks threads that sleep are not worth waking.
+define internal void @judge(ptr %ready, ptr %few, ptr %worker, i64 %total, i64 %chunk, i64 %taken) {
   %blocks.at = getelementptr i64, ptr %worker, i64 $worker_blocks
   %began.at = getelementptr i64, ptr %worker, i64 $worker_began
   %left.at = getelementptr i64, ptr %worker, i64 $worker_left
@@ -106,6 +116,10 @@ define internal void @judge(ptr %ready, ptr %worker, i64 %total, i64 %chunk, i64
   %worth = icmp sge i64 %all, %limit
   %again = zext i1 %worth to i64
   store i64 %again, ptr %ready
+  %waking = mul i64 %blocks, $worth_waking
+  %some.time = call i64 @llvm.smax.i64(i64 %own, i64 1)
+  %too.few = sdiv i64 %waking, %some.time
+  store i64 %too.few, ptr %few
   %some = call i64 @llvm.umax.i64(i64 %blocks, i64 1)
   %chunks = mul i64 %own, %chunk
   %last = udiv i64 %chunks, %some
