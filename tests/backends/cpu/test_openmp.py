@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -132,6 +133,29 @@ def test_short_launches_do_not_wake_threads(
     monkeypatch.setattr(openmp.AWAKE, "value", sys.maxsize)
     ct.launch(None, (8,), kernel, (x, out, 10), backend="cpu")
     assert len(regions) == shared + 1
+
+
+@pytest.mark.skipif(threads.thread_count() < 2, reason="needs two processors")
+def test_threads_that_sleep_wake_on_other_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Than the launching one: they are kept off that for the launch, and for no other one."""
+    allowed, kept_off = os.sched_getaffinity(0), []
+    x, out, kernel = np.ones(8 * 256, np.float32), np.zeros(8 * 256, np.float32), ct.kernel(halves)
+    learn = CpuExecutable._learn
+    monkeypatch.setattr(CpuExecutable, "_learn", lambda self, own, blocks: learn(self, 1e-3, 1))
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "2")
+    with team(2) as runtime:
+        (other,) = runtime.members()
+
+        def fork(*given: Any) -> None:
+            kept_off.append(allowed - os.sched_getaffinity(other))
+            runtime.fork(*given)
+
+        openmp.use(runtime._replace(fork=fork))
+        for idle in (-1, sys.maxsize, -1):
+            monkeypatch.setattr(openmp.AWAKE, "value", idle)
+            ct.launch(None, (8,), kernel, (x, out, 10), backend="cpu")
+            assert os.sched_getaffinity(other) == allowed
+    assert [len(processors) for processors in kept_off] == [1, 0, 1]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

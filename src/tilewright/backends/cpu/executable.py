@@ -224,14 +224,16 @@ class CpuExecutable:
         """Run ``total`` blocks in ``count`` threads, or alone where a block may fail."""
         team = self._team() if count > 1 else None
         taken = self._block_seconds * total
-        worth = WORTH_A_POOL if not team else WORTH_WAKING if openmp.is_asleep() else WORTH_A_TEAM
+        asleep = team is not None and openmp.is_asleep()
+        worth = WORTH_A_POOL if not team else WORTH_WAKING if asleep else WORTH_A_TEAM
         if self._simple and (count == 1 or 0 < taken < worth):
             before = time.perf_counter()
             self._run_alone(grid, total, packed)
             self._learn(time.perf_counter() - before, total)
             return
         if team:
-            self._run_team(*team, grid, total, packed)
+            with openmp.woken_elsewhere(*team) if asleep else contextlib.nullcontext():
+                self._run_team(*team, grid, total, packed)
             return
         count = max(count, min(total, self._waiting_threads))
         chunk, limit = self._chunk(total, count), deadlines.deadline()

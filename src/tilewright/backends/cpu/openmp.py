@@ -6,12 +6,14 @@ share their processors with them. So where PyTorch has been imported, the blocks
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,9 @@ LAST, AWAKE = ctypes.c_int64(0), ctypes.c_int64(sys.maxsize)
 _LOOKING = 5_000_000  # about as long as GNU's threads look for the next region
 
 
+_NOTED = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # what the threads of a region call
+
+
 class Runtime(NamedTuple):
     """Functions of an OpenMP runtime that is loaded, or of our own team."""
 
@@ -47,6 +52,7 @@ class Runtime(NamedTuple):
     in_parallel: Callable[[], int]
     number: int  # address of omp_get_thread_num
     pause: Callable[[int], int]
+    members: Callable[[], list[int]]  # the other threads of such a region, by their numbers in the system
 
 
 class _ThreadState:
@@ -60,6 +66,7 @@ class _ThreadState:
         self.penalty = 0  # launches that leave a team alone which was late
         self.left_alone = 0  # how many more of them there are to be
         self.rested = False  # whether the team has been left alone since the last launch by it
+        self.members: list[int] = []  # of the team: see ``Runtime``
         self.used = False  # whether a launch may have started threads
         self.forked = False  # in a child, the threads of the parent do not exist
 
@@ -140,6 +147,30 @@ def is_asleep() -> bool:
     return idle > AWAKE.value
 
 
+@contextlib.contextmanager
+def woken_elsewhere(found: Runtime, size: int) -> Iterator[None]:
+    """Keep the ``size - 1`` other threads of a team that sleeps off the processor of the calling one meanwhile, where
+    each can have one of its own, and none is bound to some. Linux likes to wake a thread where its waker runs, and
+    takes milliseconds to notice that another processor is idle."""
+    before: dict[int, set[int]] = {}
+    here = threads.current_processor()
+    try:
+        if here >= 0 and size <= len(allowed := os.sched_getaffinity(0)):
+            if len(_STATE.members) != size - 1:
+                _STATE.members = found.members()
+            for thread in _STATE.members:
+                if os.sched_getaffinity(thread) == allowed:
+                    before[thread] = allowed
+                    os.sched_setaffinity(thread, allowed - {here})
+    except OSError:  # it has ended, as teams do that are given up
+        _STATE.members = []
+    try:
+        yield
+    finally:
+        for thread, processors in before.items():
+            threads.restrict(thread, processors)
+
+
 def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
     """How many launches are to leave the team alone, and the penalty, after one ``before``."""
     if late <= max(LATE, own * LATE_PART):
@@ -151,6 +182,7 @@ def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
 def use(found: Runtime | None) -> None:
     """Have launches use this runtime, or where it is None our own team."""
     FREE.value = NOTED[1] = 0
+    _STATE.members = []
     AWAKE.value = sys.maxsize if found is None else _LOOKING
     if _STATE.own is not None:
         _STATE.own.resize(0)  # so that machine code finds it changed
@@ -180,9 +212,17 @@ def find(library: Path) -> Runtime | None:
             _function(loaded, "omp_in_parallel", ctypes.c_int),
             number,
             _function(loaded, "omp_pause_resource_all", ctypes.c_int, ctypes.c_int),
+            functools.partial(_members, loaded.GOMP_parallel),
         )
     except (OSError, AttributeError):
         return None
+
+
+def _members(fork: Callable[..., None]) -> list[int]:
+    """The threads of a region that the calling one begins by ``fork``, without itself; they need Python's lock."""
+    found: list[int] = []
+    fork(_NOTED(lambda data: found.append(threading.get_native_id())), None, 0, 0)
+    return [thread for thread in found if thread != threading.get_native_id()]
 
 
 def _function(library: ctypes.CDLL, name: str, result: Any, *parameters: Any) -> Callable[..., Any]:

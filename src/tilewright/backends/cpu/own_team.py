@@ -48,7 +48,7 @@ class OwnTeam:
 
         fork = function("fork", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
         threads, in_parallel = (function(name, ctypes.c_int) for name in ("threads", "in_parallel"))
-        self.runtime = Runtime(fork, threads, in_parallel, code.address("number"), lambda kind: 0)
+        self.runtime = Runtime(fork, threads, in_parallel, code.address("number"), lambda kind: 0, list)
         self.forget()
 
     def resize(self, size: int) -> int:

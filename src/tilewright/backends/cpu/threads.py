@@ -75,7 +75,7 @@ def give_scratch(memory: Scratch) -> None:
 
 # Which processor the calling thread runs on, -1 where the system does not tell or lets nobody choose.
 _system = ctypes.CDLL(None) if hasattr(os, "sched_setaffinity") else None
-_current_processor: Callable[[], int] = getattr(_system, "sched_getcpu", lambda: -1)
+current_processor: Callable[[], int] = getattr(_system, "sched_getcpu", lambda: -1)
 
 
 class _Job:
@@ -282,7 +282,7 @@ class Pool:
         Systems like to wake a thread where its waker runs, and take milliseconds to notice that another processor is
         idle: longer than many launches.
         """
-        here = _current_processor()
+        here = current_processor()
         if here != self._avoided:
             self._avoid(here if 1 < threads <= len(os.sched_getaffinity(0)) else -1)
 
@@ -295,14 +295,14 @@ class Pool:
             if here != self._avoided:
                 self._avoided = here
                 for thread in self._threads:
-                    _restrict(thread, allowed - {here})
+                    restrict(thread, allowed - {here})
 
     def _serve(self) -> None:
         with self._lock:
             self._threads.append(threading.get_native_id())
             _KEPT.number = len(self._threads)
             if self._avoided >= 0:
-                _restrict(self._threads[-1], os.sched_getaffinity(0) - {self._avoided})
+                restrict(self._threads[-1], os.sched_getaffinity(0) - {self._avoided})
         while True:
             self._jobs.get().help()
 
@@ -315,7 +315,7 @@ def _start_for(job: _Job, others: int) -> None:
         raise RuntimeError(TOO_FEW_THREADS % others) from e
 
 
-def _restrict(thread: int, processors: set[int]) -> None:
+def restrict(thread: int, processors: set[int]) -> None:
     """Let ``thread`` run on ``processors`` only. A wish: what the system refuses costs time, not correctness."""
     with suppress(OSError):
         os.sched_setaffinity(thread, processors)
