@@ -78,6 +78,15 @@ def wrapping(x, y, out, n):
 
 
 @ct.kernel
+def unsigned(x, y, out, n):
+    i = ct.bid(0).astype(ct.uint32) * 2**20 + ct.arange(16, dtype=ct.uint32)
+    j = (n * 16).astype(ct.int64).astype(ct.uint64) + ct.arange(16, dtype=ct.uint64)
+    k = (n + 1).astype(ct.uint32) + ct.arange(16, dtype=ct.uint32)
+    below = (n.astype(ct.int64) + 2).astype(ct.uint64)
+    ct.scatter(out, i, ct.gather(x, j) + ct.gather(y, k) + ct.gather(x, i, mask=i < below))
+
+
+@ct.kernel
 def triangle(x, y, out, n):
     i, j = ct.arange(8, dtype=ct.int32)[:, None], ct.arange(8, dtype=ct.int32)[None, :]
     row = ct.bid(0) + n - 7
@@ -92,6 +101,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], int, list[tuple[int, ...]], int]] =
     "a transposition": (transposed, 3, [FLAT, FLAT, FLAT[::-1]], 0),
     "overlapping stores": (overlapping, 1, [LONG, LONG, LONG], 1),
     "indices that wrap around": (wrapping, 1, [LONG, LONG, LONG], 0),
+    "unsigned indices": (unsigned, 2, [LONG, LONG, LONG], 2),
     "a mask of two axes": (triangle, 1, [FLAT, FLAT, FLAT], 1),
 }
 

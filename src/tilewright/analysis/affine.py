@@ -44,11 +44,11 @@ class Affine:
         """The number of the first element."""
         return replace(self, axis=None, length=1)
 
-    def range(self, ranges: IntegerRanges) -> tuple[int, int]:
-        """Between which numbers all elements lie."""
+    def range(self, ranges: IntegerRanges, most: int = 1 << 64) -> tuple[int, int]:
+        """Between which numbers all elements lie, where no scalar is taken for more than ``most``."""
         low = high = self.constant
         for v, scale in self.scalars:
-            ends = [n * scale for n in ranges.range(v)]
+            ends = [min(n, most) * scale for n in ranges.range(v)]
             low, high = low + min(ends), high + max(ends)
         return low, high + self.length - 1
 
@@ -106,8 +106,14 @@ class AffineTiles:
         dtype = op.result.tile.element
         found = left.plus(right, -1 if isinstance(op, Sub) else 1)
         low, high = found.range(self._ranges)
-        fits = dtype.min <= low and high <= dtype.max
+        fits = low >= dtype.min and (high <= dtype.max or self._is_aligned(found))
         return replace(found, highest=min(found.highest, dtype.max)) if fits or dtype.is_signed else None
+
+    def _is_aligned(self, index: Affine) -> bool:
+        """Whether the first number is a scalar that the length divides, a power of two: then the others need no more
+        bits."""
+        alone = len(index.scalars) == 1 and not index.constant and index.scalars[0][1] == 1
+        return alone and self._ranges.divisor(index.scalars[0][0]) % index.length == 0
 
     def pointers(self, value: Value) -> tuple[Value, list[Term]] | None:
         """The pointer that those of a tile are offsets from, and the terms of which these are sums."""

@@ -22,6 +22,7 @@ from tilewright.transforms.base import InPlacePass
 
 _Number = TypeVar("_Number", int, Value, "int | Value")
 _LARGEST = 1 << 62  # sums of numbers below it do not wrap around
+_MOST = 1 << 61  # elements of an array: greater bounds, which unsigned numbers can be, come to the same
 
 
 class RaiseToViews(InPlacePass):
@@ -121,7 +122,7 @@ class _Axis:
         numbers = [self.index.first, *self.low, *self.high]
         if self.begins_at_zero(ranges) or not self.high:
             numbers = [n for n in numbers if n.constant or len(n.scalars) > 1 or not all(map(_is_signed, n.scalars))]
-        return any(low <= -_LARGEST or high >= _LARGEST for low, high in (n.range(ranges) for n in numbers))
+        return any(low <= -_LARGEST or high >= _LARGEST for low, high in (n.range(ranges, _MOST) for n in numbers))
 
 
 def _is_signed(scaled: tuple[Value, int]) -> bool:
@@ -174,14 +175,14 @@ class _View:
                 self._axes.append(_ViewAxis(index.axis, index.length, index.length, stride, 0, True))
             return
         high = list(axis.high)
-        if any(n.range(self._ranges)[1] > index.highest + 1 for n in high):
+        if any(n.range(self._ranges, _MOST)[1] > index.highest + 1 for n in high):
             high.append(Affine((), index.highest + 1))
-        end = self._most(Min, [self._sum(n) for n in high])
+        end = self._most(Min, [self._sum(n, bound=True) for n in high])
         if axis.begins_at_zero(self._ranges):
             if any(n.range(self._ranges)[0] < 0 for n in high):
                 end = self._most(Max, [end, 0])
         else:
-            low = self._most(Max, [self._sum(n) for n in axis.low]) if axis.low else start
+            low = self._most(Max, [self._sum(n, bound=True) for n in axis.low]) if axis.low else start
             self._move(low, stride)
             less = self._times(low, -1)
             start = self._plus(start, less) if axis.low else 0
@@ -236,10 +237,13 @@ class _View:
 
     # Scalars: sums and products are of 64 bits.
 
-    def _sum(self, number: Affine) -> int | Value:
+    def _sum(self, number: Affine, *, bound: bool = False) -> int | Value:
         total: int | Value = number.constant
         for v, factor in number.scalars:
-            total = self._plus(total, self._times(self._scalar(v), factor))
+            scalar, dtype = self._scalar(v), v.tile.element
+            if bound and dtype.max > int64.max:
+                scalar = self._builder.emit(Min, scalar, self._builder.constant(_MOST, dtype))
+            total = self._plus(total, self._times(scalar, factor))
         return total
 
     def _scalar(self, value: _Number) -> _Number:
