@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.ir.core import Value
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Sub
 from tilewright.ir.ops.shape import Broadcast, Iota, Permute, PtrOffset, Reshape, constant_of
+from tilewright.records import NamedTuple, dataclass
 
 _MOVING = (Reshape, Broadcast, Permute)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, TypeVar
+from dataclasses import field
+from typing import ClassVar, TypeVar
 
 from tilewright.analysis.affine import Affine, AffineTiles, Less, Term
 from tilewright.analysis.integer_ranges import IntegerRanges
@@ -18,6 +18,7 @@ from tilewright.ir.ops.arith import Add, Cast, Max, Min, Mul
 from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MakeTensorView, Store, StoreView, padding_value
 from tilewright.ir.ops.shape import Broadcast, Permute, PtrOffset, Reshape, constant_of, is_constant
 from tilewright.ir.types import PartitionViewType, TensorViewType
+from tilewright.records import NamedTuple, dataclass
 from tilewright.transforms.base import InPlacePass
 
 _Number = TypeVar("_Number", int, Value, "int | Value")
