@@ -93,6 +93,7 @@ def test_other_threads_and_other_numbers_of_threads_have_the_pool(
     thread = threading.Thread(target=multiply, args=(512, 512))
     thread.start()
     thread.join()
+    monkeypatch.setattr(openmp, "_member_runs", lambda: False)
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "2")
     multiply(512, 512)
     assert not regions
@@ -130,9 +131,12 @@ def test_short_launches_do_not_wake_threads(
     for _ in range(4):
         ct.launch(None, (8,), kernel, (x, out, 10), backend="cpu")
     assert len(regions) == shared
-    monkeypatch.setattr(openmp.AWAKE, "value", sys.maxsize)
-    ct.launch(None, (8,), kernel, (x, out, 10), backend="cpu")
-    assert len(regions) == shared + 1
+    awake = openmp.thread_clock(threading.get_native_id())
+    for kept, value in ((openmp.AWAKE, sys.maxsize), (openmp.MEMBER, awake)):
+        with pytest.MonkeyPatch().context() as patch:
+            patch.setattr(kept, "value", value)
+            ct.launch(None, (8,), kernel, (x, out, 10), backend="cpu")
+    assert len(regions) == shared + 2
 
 
 @pytest.mark.skipif(threads.thread_count() < 2, reason="needs two processors")
@@ -142,8 +146,9 @@ def test_threads_that_sleep_wake_on_other_processors(monkeypatch: pytest.MonkeyP
     x, out, kernel = np.ones(8 * 256, np.float32), np.zeros(8 * 256, np.float32), ct.kernel(halves)
     learn = CpuExecutable._learn
     monkeypatch.setattr(CpuExecutable, "_learn", lambda self, own, blocks: learn(self, 1e-3, 1))
+    monkeypatch.setattr(openmp, "_member_runs", lambda: False)
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "2")
-    with team(2) as runtime:
+    with team(2, known=True) as runtime:
         (other,) = runtime.members()
 
         def fork(*given: Any) -> None:
@@ -229,10 +234,7 @@ def machine_code(monkeypatch: pytest.MonkeyPatch, own: bool = False) -> Iterator
 def launches(kernel: ct.kernel, x: np.ndarray, out: np.ndarray, steps: int) -> list[Callable[[], object]]:
     """``ct.launch`` and a bound launch of ``kernel``, which each have run several times."""
     grid, given = (len(x) // 256,), (x, out, steps)
-    found: list[Callable[[], object]] = [
-        lambda: ct.launch(None, grid, kernel, given),
-        kernel.bind(grid, given),
-    ]
+    found: list[Callable[[], object]] = [lambda: ct.launch(None, grid, kernel, given), kernel.bind(grid, given)]
     for run in found:
         for _ in range(6):  # machine code is made for launches that repeat
             run()
@@ -292,7 +294,8 @@ def test_machine_code_leaves_the_team_alone_where_it_must(own: bool, monkeypatch
 
 
 def test_machine_code_wakes_no_threads_for_few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs them in the calling thread; for more Python decides."""
+    """It runs them in the calling thread, unless the team runs; for more Python decides."""
+    asleep, awake = openmp.MEMBER.value, openmp.thread_clock(threading.get_native_id())
     x = np.ones(1024 * 256, np.float32)
     out, kernel = np.zeros_like(x), ct.kernel(halves)
     with machine_code(monkeypatch) as by_python:
@@ -301,14 +304,15 @@ def test_machine_code_wakes_no_threads_for_few_blocks(monkeypatch: pytest.Monkey
         assert isinstance(executable, CpuExecutable)
         monkeypatch.setattr(openmp.AWAKE, "value", -1)
         for run in runs:
-            for few, expected in ((1024, 0), (1023, 1)):
+            for few, member, expected in ((1024, asleep, 0), (1023, asleep, 1), (1024, awake, 0)):
                 by_python.clear()
                 out[:] = 0
                 executable._few.value, executable._team_ready.value = few, 1
-                openmp.FREE.value, openmp.NOTED[0] = 1, -1
+                openmp.MEMBER.value, openmp.FREE.value, openmp.NOTED[0] = member, 1, -1
                 run()
                 assert (out == 2).all() and len(by_python) == expected
-                assert expected or openmp.NOTED[0] == -1  # which machine code writes after a launch by the team
+                # Machine code writes it after a launch by the team.
+                assert expected or (openmp.NOTED[0] == -1) == (member == asleep)
 
 
 def test_a_launch_in_machine_code_is_interrupted(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,10 +329,7 @@ def test_a_launch_in_machine_code_is_interrupted(own: bool, monkeypatch: pytest.
     with machine_code(monkeypatch, own) as by_python:
         launches(kernel, x, out, 400)
         forever = (x, out, 2**31 - 1)
-        for run in (
-            lambda: ct.launch(None, (1024,), kernel, forever),
-            kernel.bind((1024,), forever),
-        ):
+        for run in (lambda: ct.launch(None, (1024,), kernel, forever), kernel.bind((1024,), forever)):
             by_python.clear()
             openmp.FREE.value = 1
             with pytest.raises(Alarm) as raised, alarm(stop):

@@ -187,6 +187,7 @@ class CpuExecutable:
         if team and teams.is_machine_code(team[0]):
             self._blocks_alone.value = blocks_alone(self.compiled.block_work)  # more may have been learned without it
             known = self._team_ready, self._few
+            openmp.find_members(*team)
             record = teams.team_record(team, self._team_code, known, self._scratch_bytes, python, chunk)
         given = self._scratch_bytes, python, self._note, record, self._native
         made: native.LaunchStub = stubs.launch_stub(code, self._blocks_alone, *given)

@@ -38,6 +38,10 @@ FREE, NOTED = ctypes.c_int64(0), (ctypes.c_int64 * 2)(0, 0)
 # milliseconds where Linux wakes it on the processor of the one that waits for it. Our own team waits for no thread that
 # is late. Nanoseconds of the monotonic clock.
 LAST, AWAKE = ctypes.c_int64(0), ctypes.c_int64(sys.maxsize)
+# The clock of the processor time of a thread of the team: it goes on while that looks for the next region. PyTorch may
+# have had one since the last launch.
+_NO_CLOCK = -1
+MEMBER = ctypes.c_int32(_NO_CLOCK)
 _LOOKING = 5_000_000  # about as long as GNU's threads look for the next region
 
 
@@ -141,10 +145,31 @@ def note_use(own: float, late: float) -> None:
 
 
 def is_asleep() -> bool:
-    """Whether the threads of the team may sleep now."""
+    """Whether the threads of the team sleep now, as far as one of them tells."""
     now = time.monotonic_ns()
     idle, LAST.value = now - LAST.value, now
-    return idle > AWAKE.value
+    return idle > AWAKE.value and not _member_runs()
+
+
+def _member_runs() -> bool:
+    try:
+        before = time.clock_gettime_ns(MEMBER.value)
+        return time.clock_gettime_ns(MEMBER.value) > before
+    except OSError:  # there is none, or it has ended
+        return False
+
+
+def find_members(found: Runtime, size: int) -> list[int]:
+    """The ``size - 1`` other threads of a team, as far as they are known."""
+    if len(_STATE.members) != size - 1:
+        _STATE.members = found.members()
+        MEMBER.value = thread_clock(_STATE.members[0]) if _STATE.members else _NO_CLOCK
+    return _STATE.members
+
+
+def thread_clock(thread: int) -> int:
+    """The clock of the processor time of a thread, as Linux numbers them (``MAKE_THREAD_CPUCLOCK``)."""
+    return ~thread << 3 | 6
 
 
 @contextlib.contextmanager
@@ -156,9 +181,7 @@ def woken_elsewhere(found: Runtime, size: int) -> Iterator[None]:
     here = threads.current_processor()
     try:
         if here >= 0 and size <= len(allowed := os.sched_getaffinity(0)):
-            if len(_STATE.members) != size - 1:
-                _STATE.members = found.members()
-            for thread in _STATE.members:
+            for thread in find_members(found, size):
                 if os.sched_getaffinity(thread) == allowed:
                     before[thread] = allowed
                     os.sched_setaffinity(thread, allowed - {here})
@@ -182,7 +205,7 @@ def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
 def use(found: Runtime | None) -> None:
     """Have launches use this runtime, or where it is None our own team."""
     FREE.value = NOTED[1] = 0
-    _STATE.members = []
+    _STATE.members, MEMBER.value = [], _NO_CLOCK
     AWAKE.value = sys.maxsize if found is None else _LOOKING
     if _STATE.own is not None:
         _STATE.own.resize(0)  # so that machine code finds it changed

@@ -1,10 +1,11 @@
 ; How machine code has a team of threads run a launch, for `team_stub.py`, whose values stand for `$$name`: what
 ; `CpuExecutable._run_team` does, without a step in Python. `%team` is a record as `context.Team` describes.
 
-; Nanoseconds of the monotonic clock.
-define internal i64 @now() {
+; Nanoseconds of a clock, 0 where there is none.
+define internal i64 @now(i32 %clock) {
   %time = alloca [2 x i64], align 8
-  %failed = call i32 $clock_gettime(i32 1, ptr %time)
+  store [2 x i64] zeroinitializer, ptr %time
+  %failed = call i32 $clock_gettime(i32 %clock, ptr %time)
   %rest.at = getelementptr i64, ptr %time, i64 1
   %seconds = load i64, ptr %time
   %rest = load i64, ptr %rest.at
@@ -14,7 +15,7 @@ define internal i64 @now() {
 }
 
 ; Have the team run `total` blocks, if it may be used now; the address of the records of its threads, of which the
-; launching one is the first, or null. Where its threads may sleep, and are not worth waking for so `few` blocks, it is
+; launching one is the first, or null. Where its threads sleep, and are not worth waking for so `few` blocks, it is
 ; $alone: the calling thread is to run them.
 define internal ptr @together(ptr %team, ptr %values, i64 %total, i64 %x, i64 %y, i64 %z, i64 %few) {
   %ready.at = getelementptr i64, ptr %team, i64 $team_ready
@@ -46,13 +47,19 @@ count:
   %suits = and i1 %same, %enough
   br i1 %suits, label %look, label %no
 look:
-  %before = call i64 @now()
+  %before = call i64 @now(i32 1)
   %last = load i64, ptr $last
   %idle = sub i64 %before, %last
   %longest = load i64, ptr $awake
   %is.awake = icmp sle i64 %idle, %longest
   br i1 %is.awake, label %run, label %asleep
 asleep:
+  %member = load i32, ptr $member
+  %cpu.time = call i64 @now(i32 %member)
+  %cpu.time.after = call i64 @now(i32 %member)
+  %runs = icmp ugt i64 %cpu.time.after, %cpu.time
+  br i1 %runs, label %run, label %compare
+compare:
   %is.short = icmp sle i64 %total, %few
   br i1 %is.short, label %rest, label %no
 rest:
@@ -90,7 +97,7 @@ run:
   %fork = load ptr, ptr %fork.at
   store ptr %values, ptr %team
   call void %fork(ptr %code, ptr %team, i32 0, i32 0)
-  %after = call i64 @now()
+  %after = call i64 @now(i32 1)
   store i64 %after, ptr $last
   %taken = sub i64 %after, %before
   %few.at = getelementptr i64, ptr %team, i64 $team_few

@@ -99,6 +99,7 @@ def team_launch(body: Body, record: str, total: str, can_alone: str, alone: str)
         "noted": body.memory(openmp.NOTED),
         "last": body.memory(openmp.LAST),
         "awake": body.memory(openmp.AWAKE),
+        "member": body.memory(openmp.MEMBER),
         "main_thread": body.number(openmp.MAIN_THREAD or 0),
     }
     text = filled(__file__, "team_stub.ll", **named_words(), **numbers, **limits, **functions, **shared)
