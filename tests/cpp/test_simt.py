@@ -445,6 +445,7 @@ def test_any_group_and_what_programs_include(tmp_path: Path) -> None:
             "std::shuffle(p, p + 4, @std::minstd_rand(3));",
             "uses std::linear_congruential_engine, which is for the host",
         ),
+        ("long double own = @*p; *p = int(own);", "k() runs on the device and uses long double, which devices do not"),
         ("*p = @rand();", "uses rand(), which is for the host alone"),
         (
             "[](int* q) { *q = @rand(); }(p);",

@@ -67,7 +67,9 @@ def build_unit(request: Request) -> HostUnit:
     """The host part of a file. TileError for what the compiler refuses."""
     data = through_cache(request, "host unit", lambda: load("tilewright.cpp.host.units").compiled(request))
     head, _, binary = data.partition(b"\n")
-    tile, simt, number = json.loads(head)
+    tile, simt, number, warnings = json.loads(head)
+    for warning in warnings:
+        print(f"tilewright: {warning}", file=sys.stderr, flush=True)
     kernels = tuple(HostKernel(symbol, name, tuple(Piece(*each) for each in pieces)) for symbol, name, pieces in tile)
     return HostUnit(binary, kernels, tuple((symbol, name) for symbol, name in simt), number)
 

@@ -15,7 +15,7 @@ from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request, file_number, kernel_key
 from tilewright.frontend.cpp import module, optimize
 from tilewright.frontend.cpp.assembly import without_assembly
-from tilewright.frontend.cpp.device_limits import refuse_host_constructs
+from tilewright.frontend.cpp.device_limits import host_accesses, refuse_host_constructs, refuse_long_double
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.llvm_module import parts_of
 from tilewright.frontend.cpp.llvm_text import parse_constant
@@ -38,8 +38,8 @@ _FOR_GPUS = {"TW_SIMT_GPU": "1", **FOR_DEVICES}
 
 
 def compiled(request: Request) -> Made:
-    """The host part of a file, as ``build_unit`` reads it: its kernels and its number as JSON in a line, and an
-    object."""
+    """The host part of a file, as ``build_unit`` reads it: its kernels, its number and warnings as JSON in a line, and
+    an object."""
     host = _host_llvm(request, {})
     llvm, files = host.llvm, host.files
     kernels, simt = (_annotated(llvm, note) for note in ("tw.kernel", "tw.simt"))
@@ -54,6 +54,7 @@ def compiled(request: Request) -> Made:
     if simt or "@__tw_simt_" in llvm:
         refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
         refuse_host_constructs(llvm, simt, texts, dict(request.defines))
+        refuse_long_double(llvm, simt, texts)
         threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)
     described = module.described(host.llvm, [*kernels, *simt])
     pieces = {symbol: found for symbol, _, found in described[: len(kernels)]}
@@ -64,7 +65,8 @@ def compiled(request: Request) -> Made:
         known = variables(llvm, [*simt, *device_functions(llvm, texts)], visible=_shares(texts))
         made = with_variables(made, known, number)
     tile = [(symbol, name, [astuple(piece) for piece in found]) for symbol, name, found in described[: len(kernels)]]
-    head = json.dumps([tile, [names[:2] for names in described[len(kernels) :]], number])
+    warnings = host_accesses(host.llvm, texts, dict(request.defines)) if _shares(texts) else []
+    head = json.dumps([tile, [names[:2] for names in described[len(kernels) :]], number, warnings])
     return f"{head}\n".encode() + to_object(made, fast=bool(simt)), files
 
 

@@ -28,6 +28,10 @@ _BY_ENCODING = {
     "DW_ATE_float": {16: 9, 32: 11, 64: 12},
 }
 _CLASSES = {"__half": 9, "__nv_bfloat16": 10, "__nv_tf32": 13, "__nv_fp8_e4m3": 14, "__nv_fp8_e5m2": 15}
+_OWNER = re.compile(
+    r"_ZTSN?St(?:3__1|7__cxx11)?\d+(basic_string|vector|deque|list|forward_list|(?:unordered_)?(?:multi)?(?:map|set)|shared_ptr|"
+    r"unique_ptr|function|any)(?=[IE])"
+)
 _REFERENCES = ("DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
 _CONTENT = "pass what is in it"
 _MOST = 1024  # numbers and pointers that a kernel takes, as `most_parameters` of the runtime
@@ -55,6 +59,12 @@ def parameter_pieces(locations: Locations, subprogram: int) -> list[Piece]:
     return _Signature(locations, subprogram).pieces()
 
 
+def refuse_owners(locations: Locations, subprogram: int) -> None:
+    """TileTypeError, where it is declared, for a parameter of a kernel that is, or has, a container of the C++ library,
+    or what else owns memory of the host."""
+    _Signature(locations, subprogram).refuse_owners()
+
+
 def arguments_of(locations: Locations, subprogram: int) -> dict[int, int]:
     """The variables of the parameters of a function, by their position from 0, as numbers of metadata."""
     listed = locations.metadata.get(_number(locations, subprogram, "retainedNodes"), "!{}")
@@ -75,11 +85,33 @@ class _Signature:
         self.variables = arguments_of(locations, subprogram)
         self.position = 0  # of the parameter that is read
 
-    def pieces(self) -> list[Piece]:
+    def _types(self) -> list[str]:
         signature = _number(self.locations, self.subprogram, "type")
         listed = self.locations.metadata.get(_number(self.locations, signature, "types"), "!{}")
-        found: list[Piece] = []
-        for self.position, reference in enumerate(listed.removeprefix("!{").removesuffix("}").split(", ")[1:]):
+        return listed.removeprefix("!{").removesuffix("}").split(", ")[1:]
+
+    def refuse_owners(self) -> None:
+        types = self._types()
+        for self.position, reference in enumerate(types):
+            self._refuse_owner(reference)
+
+    def _refuse_owner(self, reference: str) -> None:
+        number = -1 if reference == "null" else int(reference[1:])
+        text, fields = self.locations.metadata.get(number, ""), self.locations.fields(number)
+        tag = fields.get("tag", "")
+        if owner := _OWNER.match(fields.get("identifier", "")):
+            what = f"std::{owner[1].removeprefix('basic_')}"
+            self._fail(f"is, or has, {what}, whose memory is the host's", "pass a pointer to memory of the device")
+        if "DICompositeType(" in text and tag not in ("DW_TAG_enumeration_type", "DW_TAG_array_type"):
+            for member in self._elements(fields):
+                self._refuse_owner(member["baseType"])
+        elif tag not in ("DW_TAG_pointer_type", *_REFERENCES) and "baseType" in fields:
+            self._refuse_owner(fields["baseType"])
+
+    def pieces(self) -> list[Piece]:
+        self.refuse_owners()
+        types, found = self._types(), list[Piece]()
+        for self.position, reference in enumerate(types):
             found += sorted(self._of(reference, Piece(self.position, 0, -1)), key=lambda piece: piece.offset)
             if len(found) > _MOST:
                 self._fail(f"makes more than {_MOST} numbers and pointers", "pass a pointer to it")

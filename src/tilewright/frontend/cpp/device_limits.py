@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from tilewright.frontend.cpp.llvm_instruction import debug_of, instruction
 from tilewright.frontend.cpp.llvm_module import called_from, parts_of
+from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.names import source_name
-from tilewright.frontend.cpp.spaces import Source
+from tilewright.frontend.cpp.spaces import DEVICES, Source
 from tilewright.ir.errors import TileUnsupportedFeatureError
+from tilewright.ir.location import Loc
 from tilewright.ir.reachable import reachable
 
 _ALLOCATES = re.compile(r"_Zn[wa]")
@@ -39,6 +42,7 @@ _OTHERS = {  # what the compiler calls, or finds, for a construct
     "llvm.stacksave.p0": "an array of variable length, which SIMT code does not have; give it a constant length, or "
     "call new",
 }
+_LONG_DOUBLE = ("x86_fp80", "fp128")  # in LLVM
 _OTHER_PASS = re.compile(r"\.\d+$")  # in the symbol of what the host has code of its own for
 _INSTEAD = "use arrays, new and delete, or what <cuda/std/...> has"
 
@@ -76,6 +80,57 @@ def refuse_host_constructs(
             for what in _uses(name, calls, hosts, globals_, source):
                 at = source.use(user, name)
                 raise TileUnsupportedFeatureError(f"{source_name(user)}() runs on the device and uses {what}", at)
+
+
+def refuse_long_double(llvm: str, kernels: Collection[str], texts: Mapping[str, str]) -> None:
+    """TileUnsupportedFeatureError, at its place, for a number of a type that devices do not have, in functions of the
+    user's files ``texts`` that ``kernels`` of a module lead to."""
+    parts = parts_of(llvm)
+    locations = Locations(parts.metadata)
+    for symbol in sorted(called_from(parts.calls, kernels)):
+        function = parts.functions[symbol]
+        if not any(type in function.text for type in _LONG_DOUBLE):
+            continue
+        loc = locations.function(function.subprogram)
+        if loc is None or loc.file not in texts:
+            continue
+        lines = (line for line in function.body.split("\n") if any(type in line for type in _LONG_DOUBLE))
+        at = next((number for number in map(debug_of, lines) if number is not None), None)
+        message = (
+            f"{source_name(symbol)}() runs on the device and uses long double, which devices do not have; use double"
+        )
+        raise TileUnsupportedFeatureError(message, loc if at is None else locations.loc(at))
+
+
+def host_accesses(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> list[str]:
+    """Warnings for variables of the device that functions of the host read or write directly, where they have, on a
+    GPU, copies of their own. Parameters as of ``refuse_device_functions``."""
+    source, parts = Source(llvm, texts, defines), parts_of(llvm)
+    found = {n: v.rest.rpartition("!dbg !")[2] for n, v in parts.variables.items() if v.kind == "global"}
+    of_device = {n for n, d in found.items() if d.isdigit() and source.is_variable_of_the_device(int(d))}
+    warnings = dict[str, str]()
+    for user in sorted(name for name, named in parts.calls.items() if named & of_device):
+        if source.function_without(DEVICES, user) is None:
+            continue
+        lines = parts.functions[user].body.split("\n")
+        definitions = {i.result: i for i in map(instruction, lines) if i.op == "getelementptr"}
+        for i in map(instruction, lines):
+            copies = i.callee.startswith("llvm.memcpy.")
+            for k, operand in enumerate(i.args[:2] if copies else filter(None, [i.pointer])):
+                while operand.value in definitions:
+                    operand = definitions[operand.value].args[0]
+                variable = operand.base.removeprefix("@").strip('"')
+                if variable in of_device and i.debug is not None:
+                    how = "From" if i.op == "load" or k else "To"
+                    at = source.place(i.debug)
+                    warnings.setdefault(f"{at} {variable}", _warning(at, user, variable, how))
+    return list(warnings.values())
+
+
+def _warning(at: Loc, user: str, variable: str, how: str) -> str:
+    verb = "reads" if how == "From" else "writes"
+    what = f"{source_name(user)}() is for the host and {verb} {source_name(variable)}, a variable of the device"
+    return f"{at}: warning: {what}; call cudaMemcpy{how}Symbol"
 
 
 def _uses(

@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.frontend.cpp.debug_types import Piece, parameter_pieces
+from tilewright.frontend.cpp.debug_types import Piece, parameter_pieces, refuse_owners
+from tilewright.frontend.cpp.device_limits import refuse_long_double
 from tilewright.frontend.cpp.hints import kernel_hints
 from tilewright.frontend.cpp.kernel import translate_kernel
 from tilewright.frontend.cpp.llvm_instruction import debug_of, instruction
@@ -141,6 +142,7 @@ class Module:
         symbols = {symbol for symbol, _ in entries}
         texts = texts_of(self.name, self.text, self.files)
         refuse_host_functions(unoptimized, symbols, TILE, texts, self.defines)
+        refuse_long_double(unoptimized, symbols, texts)
         refuse_statements(unoptimized, symbols, texts, columns=not needs_expansion(self.text, self.include_dirs))
         unoptimized = with_pieces(unoptimized, {s: p for s, p in entries if any(piece.name for piece in p)})
         module = parse_module(optimize(unoptimized, symbols), symbols)
@@ -217,6 +219,7 @@ def described(unoptimized: str, symbols: Sequence[str]) -> list[tuple[str, str, 
         number = parts.functions[symbol].subprogram if symbol in parts.functions else None
         subprogram = -1 if number is None else number
         name = locations.fields(subprogram).get("name", source_name(symbol))
+        refuse_owners(locations, subprogram)
         found.append((symbol, name, parameter_pieces(locations, subprogram) if symbol in tile else []))
     return found
 

@@ -42,7 +42,7 @@ _ELSEWHERE = re.compile(r"\b(?:__host__|__global__|__tile__|constexpr|consteval)
 # Those that are for SIMT code alone are refused when their bodies, which are left out, would be called.
 TILE = Space("is tile code", ("__tile__", "__tile_global__", "__device__", "constexpr", "consteval"), "__tile__")
 # What is for neither is the host's.
-_DEVICES = Space("runs on a device", (*SIMT.words, *TILE.words), SIMT.advice)
+DEVICES = Space("runs on a device", (*SIMT.words, *TILE.words), SIMT.advice)
 
 
 def refuse_host_functions(
@@ -76,7 +76,7 @@ def refuse_device_functions(llvm: str, texts: Mapping[str, str], defines: Mappin
     for caller in sorted(calls):
         for symbol in sorted(calls[caller] & only):
             at = source.call(caller, symbol)
-            if at is not None and source.function_without(_DEVICES, caller) is not None:
+            if at is not None and source.function_without(DEVICES, caller) is not None:
                 raise TileUnsupportedFeatureError(
                     f"{source_name(caller)}() is for the host and calls {source.name(symbol)}(), which is for the "
                     "device alone; declare it __host__ __device__, or launch a kernel that calls it",
@@ -230,18 +230,31 @@ class Source:
 
     def is_variable_of_the_host(self, number: int) -> bool:
         """Whether a variable of the user, by the number of its metadata, is declared for no device."""
+        head = self._declared(number)
+        return head is not None and re.search(r"\b__(?:device|constant|managed|shared|tile)__\b", head) is None
+
+    def is_variable_of_the_device(self, number: int) -> bool:
+        """Whether a variable of the user, by the number of its metadata, is declared for the device alone."""
+        head = self._declared(number) or ""
+        return bool(re.search(r"\b__(?:device|constant)__\b", head)) and "__managed__" not in head
+
+    def place(self, number: int) -> Loc:
+        """The location with this number in the metadata."""
+        return self._locations.loc(number)
+
+    def _declared(self, number: int) -> str | None:
+        """The declaration of a variable of the user, by the number of its metadata; None for others."""
         fields = self._locations.fields(int(self._locations.fields(number).get("var", "!-1")[1:]))
         loc = self._locations.variable(fields)
         if loc is None or loc.file not in self._masked or "declaration" in fields:
-            return False
+            return None
         text = self._masked[loc.file]
         start = sum(map(len, text.splitlines(keepends=True)[: loc.line - 1]))
         # Others may be declared in the line; what a macro makes of a name is not found there.
         named = re.compile(rf"\b{re.escape(fields['name'])}\b|$", re.M).search(text, start)
         at = start if named is None else named.start()
         end, begin = re.compile(r"[;{}]").search(text, at), max(text.rfind(c, 0, at) for c in ";{}") + 1
-        head = self._expanded(text[begin : end.start() if end is not None else len(text)])
-        return re.search(r"\b__(?:device|constant|managed|shared|tile)__\b", head) is None
+        return self._expanded(text[begin : end.start() if end is not None else len(text)])
 
     def use(self, user: str, name: str) -> Loc:
         """Where ``user`` mentions ``name`` first."""
