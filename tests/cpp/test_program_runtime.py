@@ -112,6 +112,7 @@ def test_failed_launches_stay_errors(tmp_path: Path, environment: dict[str, str]
 
 SIMT = """
 __constant__ float weights[4];
+__device__ volatile int watched;
 __device__ int counter = 3;
 template <typename T> struct Sum { T x; __device__ Sum(T x) : x{x} {} __device__ T shuffled() const { return __shfl_down_sync(~0u, x, 1); } };
 static __device__ __forceinline__ float scaled(float x) { return x * threadIdx.x * weights[0]; }
@@ -143,6 +144,7 @@ def test_pitched_memory_symbols_and_callbacks(tmp_path: Path, environment: dict[
     float four[4] = {1, 2, 3, 4}, found[4];
     IS(cudaMemcpyToSymbol(weights, four, sizeof four), cudaSuccess);
     IS(cudaMemcpyToSymbol(weights, four, sizeof four, 4), cudaErrorInvalidValue);
+    IS(cudaMemcpyToSymbol(watched, four, sizeof watched), cudaSuccess);
     IS(cudaMemcpyFromSymbol(found, weights, 8, 8), cudaSuccess);
     CHECK(found[0] == 3 && found[1] == 4);
     size_t size; void* address;

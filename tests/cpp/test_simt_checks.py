@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.simt_programs import HEAD, INDIRECT, INDIRECTLY, KERNELS, MORE, OBJECTS, SPLIT
 
 WRONG = """#include <cstdio>
@@ -476,3 +478,17 @@ def test_memory_that_nobody_wrote_or_that_is_freed_twice(tmp_path: Path) -> None
     assert found == expected, done.stderr
     assert "program.cu:5:20: undefined-value: load of 4 bytes of memory that nobody has written" in done.stderr
     assert "program.cu:6:25: deadlock: " in done.stderr and "remedy: let all threads of the block" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("end", "status"), [("exit(0);", 1), ("exit(7);", 7), ("assert(cudaDeviceSynchronize());", -signal.SIGABRT)]
+)
+def test_programs_that_do_not_return_from_main_are_reported(tmp_path: Path, end: str, status: int) -> None:
+    (tmp_path / "program.cu").write_text(
+        "#include <cassert>\n#include <cstdlib>\n#include <cuda_runtime.h>\n__global__ void k(int* p) { p[2] = 1; }\n"
+        f"int main() {{ int* p; cudaMalloc(&p, 8); k<<<1, 1>>>(p); {end} }}\n"
+    )
+    command = [sys.executable, "-m", "tilewright", "check", "program.cu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert "program.cu:4:34: out-of-bounds: store of 4 bytes" in done.stderr and done.returncode == status, done.stderr
+    assert done.stderr.count("1 launch checked: 1 violation") == 1

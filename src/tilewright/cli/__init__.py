@@ -8,12 +8,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.cli.errors import FAILED, MISUSE, STATUSES, Failure, UsageError, show
+from tilewright.cli.errors import MISUSE, STATUSES
 from tilewright.cli.files import own_modules
-from tilewright.cli.output import finish, open_streams, say
+from tilewright.cli.output import open_streams, say, status_of
 from tilewright.cli.parsers import hint_at_misplaced
-from tilewright.ir.errors import TileError
-from tilewright.system.environment import SettingError, check_settings
+from tilewright.system.environment import check_settings
 from tilewright.system.forks import load
 from tilewright.version import __version__
 
@@ -36,10 +35,7 @@ _OF_ALL = "completion"  # tells of all the others
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command in ``argv`` (default: of this process); returns the exit status, of which ``errors`` tells.
-
-    What the program raises is shown as Python would show it, from the program's own lines on.
-    """
+    """Run the command in ``argv`` (default: of this process); returns the exit status, of which ``errors`` tells."""
     open_streams()
     words = sys.argv[1:] if argv is None else argv
     if words and words[0] not in COMMANDS and not words[0].startswith("-"):
@@ -54,20 +50,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = len(getattr(options, "arguments", ()))
     options.separated = words[len(words) - given - 1 : len(words) - given] == ["--"]
     hint_at_misplaced(options, commands.choices[options.command], words)
-    try:
+
+    def carry_out() -> int:
         check_settings()
         with own_modules():
             status: int = options.run(options)
-    except (UsageError, SettingError) as e:
-        say(f"tilewright: {e}", error=True)
-        return MISUSE
-    except (Failure, TileError) as e:
-        say(f"tilewright: {e}", error=True)
-        return FAILED
-    except Exception as e:  # noqa: BLE001 - whatever a program raises is its failure
-        show(e)
-        return finish(FAILED)
-    return finish(status)
+        return status
+
+    return status_of(carry_out)
 
 
 def add_command(name: str, commands: Any) -> None:

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.cli.cpp import add_options
 from tilewright.cli.errors import FINDINGS, FINE, Failure, UsageError, misused, writing
 from tilewright.cli.files import check_writable
-from tilewright.cli.output import say
+from tilewright.cli.output import say, status_of
 from tilewright.cli.parsers import add_schedule, schedule
 from tilewright.cli.run import run as run_program
 from tilewright.compat import add_program
@@ -57,16 +57,22 @@ def run(options: argparse.Namespace) -> int:
     if options.sarif is not None:
         check_writable(Path(options.sarif))
     with sanitize(disable=disable, enable=enable, **settings) as report:
-        try:
-            with redirect_stdout(sys.stderr) if options.json else nullcontext():
-                status = _run_program(options)
-        except UsageError:  # nothing ran, of which a report would say that it is clean
-            raise
-        except BaseException:  # the report of a program that fails comes as well
+
+        def reported(end: Callable[[], int]) -> int:
+            try:
+                status = _status(end, options)
+            except UsageError:  # nothing ran, of which a report would say that it is clean
+                raise
+            except BaseException:  # the report of a program that fails comes as well
+                _write(report, options)
+                raise
             _write(report, options)
-            raise
-        _write(report, options)
-    return status or (FINE if report.clean else FINDINGS)
+            return status or (FINE if report.clean else FINDINGS)
+
+        def at_exit(end: Callable[[], int]) -> int:
+            return status_of(lambda: reported(end))
+
+        return reported(lambda: run_program(options, _report, at_exit))
 
 
 def _names(given: list[str]) -> list[str]:
@@ -75,10 +81,11 @@ def _names(given: list[str]) -> list[str]:
         return [category(name.strip()).name for text in given for name in text.split(",")]
 
 
-def _run_program(options: argparse.Namespace) -> int:
-    """The exit status of the program."""
+def _status(end: Callable[[], int], options: argparse.Namespace) -> int:
+    """The exit status of the program, which ``end`` runs or has run."""
     try:
-        return run_program(options, _report)
+        with redirect_stdout(sys.stderr) if options.json else nullcontext():
+            return end()
     except UndefinedBehaviorError:
         return FINDINGS  # it is in the report
     except SystemExit as e:

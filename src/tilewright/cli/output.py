@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
-from tilewright.cli.errors import Failure
+from tilewright.cli.errors import FAILED, MISUSE, Failure, UsageError, show
+from tilewright.ir.errors import TileError
+from tilewright.system.environment import SettingError
 
 
 def open_streams() -> None:
@@ -32,6 +35,24 @@ def say(text: str = "", *, error: bool = False) -> None:
         _mute(stream)
         if not error:
             raise Failure(f"cannot write to the standard output: {e.strerror}") from None
+
+
+def status_of(end: Callable[[], int]) -> int:
+    """The exit status that ``end`` returns or that stands for the error that it raises, which is shown.
+
+    What a program raises is shown as Python would show it, from the program's own lines on.
+    """
+    try:
+        return finish(end())
+    except (UsageError, SettingError) as e:
+        say(f"tilewright: {e}", error=True)
+        return MISUSE
+    except (Failure, TileError) as e:
+        say(f"tilewright: {e}", error=True)
+        return FAILED
+    except Exception as e:  # noqa: BLE001 - whatever a program raises is its failure
+        show(e)
+        return finish(FAILED)
 
 
 def finish(status: int) -> int:

@@ -11,10 +11,12 @@ from typing import Any
 from tilewright.cli.cpp import add_options, is_cpp, program_of, refuse_options
 from tilewright.cli.errors import UsageError
 from tilewright.cli.files import check_program
+from tilewright.cli.output import status_of
 from tilewright.cli.parsers import add_command
 from tilewright.cli.tileir_names import EPILOG, is_tileir
 from tilewright.compat import add_program, run_program
 from tilewright.cpp.host.findings import Reporter
+from tilewright.cpp.host.program import AtExit
 from tilewright.cpp.host.program import run as run_cpp
 from tilewright.system.forks import load
 
@@ -26,13 +28,14 @@ def add_parser(commands: Any) -> None:
     add_options(parser)
 
 
-def run(options: argparse.Namespace, reporter: Reporter | None = None) -> int:
-    """The exit status of the program. ``reporter`` gets what is wrong in SIMT kernels of one in C++."""
+def run(options: argparse.Namespace, reporter: Reporter | None = None, at_exit: AtExit = status_of) -> int:
+    """The exit status of the program. Of one in C++, ``reporter`` gets what is wrong in SIMT kernels, and ``at_exit`` is
+    called where the program ends the process."""
     if not options.module and is_cpp(options.program):
         if options.replace:
             raise UsageError("--replace is for programs in Python, which import cuda.tile; leave it out")
         program, arguments = program_of(options)
-        return run_cpp(program.requests, arguments, program.libraries, reporter=reporter)
+        return run_cpp(program.requests, arguments, program.libraries, reporter=reporter, at_exit=at_exit)
     refuse_options(options)
     if not options.module and is_tileir(options.program):
         return load("tilewright.cli.tileir").run(options)

@@ -36,6 +36,7 @@ from tilewright.runtime.cache import disk_cache
 from tilewright.runtime.launch import launch
 from tilewright.system.forks import load
 
+_AT_EXIT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
 _MAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 _LAUNCHER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint), ctypes.c_void_p)
 _ALIGNMENT = 256  # of what cudaMalloc gives
@@ -43,6 +44,10 @@ _PT_DYNAMIC = 2
 _LATE = {25: 0x6AAA0019, 27: 0x6AAA001B}  # DT_INIT_ARRAY and DT_INIT_ARRAYSZ, as `state.cpp` has them
 _FAILED = "assertion failed"
 _ILLEGAL = ("outside", "lies in no array", "which is a null pointer")  # in what errors of accesses say
+
+
+# Gives the exit status of the process where the program ends it.
+AtExit = Callable[[Callable[[], int]], int]
 
 
 class _Error(enum.IntEnum):
@@ -70,10 +75,12 @@ def run(
     libraries: Libraries = NO_LIBRARIES,
     backend: str | None = None,
     reporter: Reporter | None = None,
+    at_exit: AtExit = lambda end: end(),
 ) -> int:
     """Run the ``main`` of a program, whose files are ``requests``; returns its exit status. ``backend`` names the
     backend of its kernels, which are compiled before ``main`` begins. With a ``reporter`` the accesses of SIMT kernels
-    are checked.
+    are checked. ``at_exit`` gives the status of the process that the program ends by ``exit``, or by a signal, and gets
+    what returns that of the program, or raises as this function does.
 
     TileError, before anything runs, for what is wrong with the program. A kernel that fails while it runs is reported
     on the standard error stream, and the program gets an error code.
@@ -85,7 +92,7 @@ def run(
     on_gpu = reporter is None and name is not None and usable(name).device == "cuda"
     files = load("tilewright.cpp.gpu.program").simt_files(requests, units) if on_gpu else None
     _compile(list(kernels.values()), backend, on_gpu=on_gpu)
-    return _Process(binary, kernels, backend, reporter, files).run(requests[0].name, arguments)
+    return _Process(binary, kernels, backend, reporter, files).run(requests[0].name, arguments, at_exit)
 
 
 def _kernels(request: Request, unit: HostUnit) -> dict[str, Kernel]:
@@ -192,24 +199,31 @@ class _Process:
             self._reporter = CALLBACK(functools.partial(self._report, reporter))
             self._library["__tw_set_reporter"](self._reporter)
 
-    def run(self, name: str, arguments: Sequence[str]) -> int:
+    def run(self, name: str, arguments: Sequence[str], at_exit: AtExit) -> int:
         """Call constructors of global objects, and ``main``. What went wrong in this process meanwhile is raised."""
         if not hasattr(self._library, "main"):
             raise TileSyntaxError(f"{name} has no function main; kernels alone are launched from Python, by ct.launch")
         words = [os.fsencode(word) for word in (name, *arguments)]
         argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
         sys.stdout.flush()
+        ends = _AT_EXIT(lambda status: at_exit(functools.partial(self._ended, status)))
+        self._library["__tw_set_at_exit"](ends)
         before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # a handler of Python would wait for the end of main
         try:
             self._library["__tw_begin"](len(words), argv)
             status = _MAIN(("main", self._library))(len(words), ctypes.addressof(argv), None)
             self._library["__tw_finish"]()
         finally:
+            self._library["__tw_set_at_exit"](None)
             signal.signal(signal.SIGINT, before)
             self._c.fflush(None)
+        return self._ended(status & 255)
+
+    def _ended(self, status: int) -> int:
+        """The exit status of the program, which has said ``status``. What went wrong in this process is raised."""
         if self._failure is not None:
             raise self._failure
-        return status & 255
+        return status
 
     def _report(self, reporter: Reporter, rows: Any, count: int) -> int:
         """What a launch of a SIMT kernel found; an exception is raised after ``main``, as of launches."""

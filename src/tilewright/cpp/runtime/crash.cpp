@@ -82,6 +82,16 @@ static bool tile_is_told(int number, void* address, void* context) {
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
     return child > 0 && status == 0;
 }
+// Has a copy of this process say what it would say at its end.
+static void say_at_exit(int number) {
+    pid_t child = at_exit ? fork() : -1;
+    if (child == 0) {
+        for (int each : signals) signal(each, SIG_DFL);
+        alarm(seconds_to_tell);
+        _exit(at_exit(128 + number));
+    }
+    while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+}
 // What the address of a fault is just outside of.
 static char const* outside(worker const* mine, size_t address) {
     for (span const& each : mine->shared_guards)
@@ -112,6 +122,7 @@ static void handle(int number, siginfo_t* info, void* context) {
             for (char const* text : texts) (void)!write(STDERR_FILENO, text, strlen(text));
         }
         if (given && !told) tell(number, info->si_addr, context);
+        say_at_exit(number);
     } else if (faulted && none != own) {
         for (;;) pause();  // the other thread ends the process
     }

@@ -375,7 +375,8 @@ size_t __tw_memory_allocations(size_t* bounds, size_t room) {
 }
 
 // Where copies find a variable of the device: on the GPU, once the program has asked for the address, and so said its size.
-char* __tw_symbol(void const* address, size_t size) {
+char* __tw_symbol(void const volatile* given, size_t size) {
+    auto const* address = (void const*)given;
     locked here;
     for (home const& each : homes)
         if (each.variable == address) return each.memory;

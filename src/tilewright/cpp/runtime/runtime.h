@@ -108,6 +108,7 @@ cudaError_t report(cudaError_t error);
 cudaError_t broken();
 void say(char const* format, ...) __attribute__((format(printf, 1, 2)));
 void note_in_host_code(char const* category, char const* message);  // for the sanitizer
+extern int (*at_exit)(int status);  // of a program that Python runs: gets the status of the process, and says another
 void say_of(kernel const& what, char const* told);  // with the place of a SIMT kernel
 
 // Memory.

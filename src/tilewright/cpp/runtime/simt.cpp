@@ -196,6 +196,7 @@ static bool run_warp(worker* mine, unsigned first, unsigned count) {
         for (unsigned i = first; i < first + count; ++i)
             if (mine->fibers[i].now == state::ready) resume(mine, mine->fibers + i);
         ready = false;
+        bool looks = false;  // some lane that spins, and may come yet
         unsigned refused = 0;  // the mask of lanes that cannot go on yet: never 0
         fiber* stuck = nullptr;
         for (unsigned i = first; i < first + count; ++i) {
@@ -205,8 +206,9 @@ static bool run_warp(worker* mine, unsigned first, unsigned count) {
                 stuck = &each;
             }
             ready |= each.now == state::ready;
+            looks |= each.now == state::spinning;
         }
-        if (!ready && stuck) {
+        if (!ready && !looks && stuck) {
             fail(mine->run, stuck->file, stuck->line, lanes_missing);
             return false;
         }

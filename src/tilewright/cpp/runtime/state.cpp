@@ -1,6 +1,7 @@
 // Errors, the lock, and the kernels of the program.
 #include "runtime.h"
 #include <stdarg.h>
+#include <unistd.h>
 
 namespace tilewright {
 
@@ -34,6 +35,7 @@ void say(char const* format, ...) {
 }
 
 static list<kernel const*> kernels;
+int (*at_exit)(int status) = nullptr;
 
 kernel const* find_kernel(void const* stub) {
     locked here;
@@ -107,6 +109,16 @@ void __tw_begin(int count, char** words) {
         if (each->d_tag == 0x6aaa001b) size = each->d_un.d_val;
     }
     for (size_t i = 0; i < size / sizeof *all; ++i) all[i](count, words, environ);
+}
+// Under `tilewright run`: a program that calls exit ends the process, which has more to say then.
+void __tw_set_at_exit(int (*given)(int status)) {
+    at_exit = given;
+    auto const leave = [](int status, void*) {
+        if (!at_exit) return;
+        fflush(nullptr);
+        _exit(at_exit(status & 255));
+    };
+    if (given) on_exit(leave, nullptr);
 }
 extern void* __dso_handle __attribute__((visibility("hidden")));
 void __cxa_finalize(void*);

@@ -170,7 +170,7 @@ static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, un
         met = true;
         left &= lanes_in(self, state::at_exchange);
     }
-    if (!met && stuck) {
+    if (!met && stuck && !lanes_in(self, state::spinning)) {  // those may come yet
         unsigned at = self.places[31 - __builtin_clz(stuck)] - 1;
         fail(mine->run, what.files[at], what.lines[at], lanes_missing);
     }

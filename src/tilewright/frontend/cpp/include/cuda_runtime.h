@@ -130,7 +130,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 
 // Notes an error as the last one and returns it.
 cudaError_t __tw_host_report(cudaError_t error);
-char* __tw_symbol(void const* address, size_t size = 0);
+char* __tw_symbol(void const volatile* address, size_t size = 0);
 cudaError_t __tw_host_unsupported(char const* name);
 // Launches: the configuration of the next one, and a kernel called by its address.
 cudaError_t __tw_host_configure(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
