@@ -195,10 +195,15 @@ float host_only(float x) { return x * 2; }
 struct V { float x; HD V(float y) : x(y) {} __device__ float get() const; V(V const&) = default; };
 __device__ float V::get() const { return x; }
 template <typename T> __device__ T same(T x) { return x; }
+#define ENTRY(...) __device__ static void entry(__VA_ARGS__)
+struct Agent {
+  ENTRY(float* p) { p[0] = 4; }
+};
 __global__ void k(float* p) {
   V v(both(1.0f)), w = v;
   auto f = [&](float x) { return x + w.get(); };
   p[0] = same(f(three()));
+  Agent::entry(p);
 #ifdef BAD
   p[0] += host_only(p[0]);
 #endif
@@ -212,7 +217,7 @@ def test_functions_of_the_host_are_refused_in_kernels(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     done = run(tmp_path / "program.cu", "#define BAD\n" + SPACES)
     assert done.returncode != 0
-    assert "program.cu:15:11: k() runs on the device and calls host_only(), which is for the host alone" in done.stderr
+    assert "program.cu:20:11: k() runs on the device and calls host_only(), which is for the host alone" in done.stderr
 
 
 DEVICE_CODE = """#include <cuda_runtime.h>

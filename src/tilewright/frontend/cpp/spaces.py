@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilewright.frontend.cpp.attributes import mask, without_directives
@@ -182,7 +182,18 @@ class Source:
                 if words.search(head) or re.search(r"=\s*default\b", head):
                     return None
                 declared = True
-        return function if declared else None
+        return function if declared and not words.search(self._head_at(loc)) else None
+
+    def _head_at(self, loc: Loc) -> str:
+        """What stands at a place of a file up to a body, of which a macro may have made a declaration."""
+        text = self._masked[loc.file]
+        start = self._start_of(loc)
+        begin, body = max(text.rfind(c, 0, start) for c in ";{}") + 1, re.compile(r"[;{]").search(text, start)
+        return text[begin : body.start() if body is not None else len(text)]
+
+    def _start_of(self, loc: Loc) -> int:
+        """Where the line of a place begins in the text of its file."""
+        return sum(map(len, self._masked[loc.file].splitlines(keepends=True)[: loc.line - 1]))
 
     def is_for_devices(self, symbol: str) -> bool:
         """Whether a function of the user is defined with ``__device__``."""
@@ -197,10 +208,8 @@ class Source:
         loc, name = self.declaration(symbol), self.name(symbol)
         if not name or loc is None or not loc.line or loc.file not in self._masked:
             return ()
-        lines = self._masked[loc.file].splitlines(keepends=True)
-        start = sum(map(len, lines[: loc.line - 1]))
-        heads = _heads(self._masked[loc.file], name, start, start + len("".join(lines[loc.line - 1 : loc.line])))
-        return map(self._expanded, heads)
+        end = self._start_of(replace(loc, line=loc.line + 1))
+        return map(self._expanded, _heads(self._masked[loc.file], name, self._start_of(loc), end))
 
     def is_for_hosts_alone(self, symbol: str) -> bool:
         """Whether a function of the C++ library is an algorithm, or makes random numbers, and is not constexpr."""
@@ -249,7 +258,7 @@ class Source:
         if loc is None or loc.file not in self._masked or "declaration" in fields:
             return None
         text = self._masked[loc.file]
-        start = sum(map(len, text.splitlines(keepends=True)[: loc.line - 1]))
+        start = self._start_of(loc)
         # Others may be declared in the line; what a macro makes of a name is not found there.
         named = re.compile(rf"\b{re.escape(fields['name'])}\b|$", re.M).search(text, start)
         at = start if named is None else named.start()
