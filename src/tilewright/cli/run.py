@@ -29,8 +29,8 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace, reporter: Reporter | None = None, at_exit: AtExit = status_of) -> int:
-    """The exit status of the program. Of one in C++, ``reporter`` gets what is wrong in SIMT kernels, and ``at_exit`` is
-    called where the program ends the process."""
+    """The exit status of the program. Of one in C++, ``reporter`` gets what is wrong in SIMT kernels, and
+    ``at_exit`` is called where the program ends the process."""
     if not options.module and is_cpp(options.program):
         if options.replace:
             raise UsageError("--replace is for programs in Python, which import cuda.tile; leave it out")
