@@ -477,7 +477,7 @@ def test_memory_that_nobody_wrote_or_that_is_freed_twice(tmp_path: Path) -> None
     found = {(int(line), what) for line, what in re.findall(r"program\.cu:(\d+):\d+: ([a-z-]+): ", done.stderr)}
     assert found == expected, done.stderr
     assert "program.cu:5:20: undefined-value: load of 4 bytes of memory that nobody has written" in done.stderr
-    assert "program.cu:6:25: deadlock: " in done.stderr and "remedy: let all threads of the block" in done.stderr
+    assert "program.cu:6:25: deadlock: " in done.stderr and "remedy: let all threads come" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -492,3 +492,17 @@ def test_programs_that_do_not_return_from_main_are_reported(tmp_path: Path, end:
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "program.cu:4:34: out-of-bounds: store of 4 bytes" in done.stderr and done.returncode == status, done.stderr
     assert done.stderr.count("1 launch checked: 1 violation") == 1
+
+
+def test_launches_that_are_refused_are_reported_at_their_line(tmp_path: Path) -> None:
+    (tmp_path / "program.cu").write_text(
+        "#include <cuda_runtime.h>\n#include <cuda_tile.h>\n__tile_global__ void t(int* p) { *p = 1; }\n"
+        "__global__ void k(int* p) { *p = 1; }\nint main() {\n  int* p;\n  cudaMalloc(&p, 4);\n"
+        "  k<<<1, 2048>>>(p);\n  cudaGetLastError();\n  t<<<1, 32>>>(p);\n  k<<<1, 2048>>>(p);\n  int own;\n  t<<<1, 1>>>(&own);\n}\n"
+    )
+    command = [sys.executable, "-m", "tilewright", "check", "program.cu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    found = [line.split(": ")[:2] for line in done.stderr.split("\n") if line.startswith("program.cu:")]
+    places = [(place.split(":")[1], category) for place, category in found]
+    assert places == [("13", "dangling-pointer"), ("10", "refused-launch"), ("11", "refused-launch")], done.stderr
+    assert done.returncode == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.cpp.host.spins import SPIN, with_spins
+from tilewright.cpp.host.spins import ENTERS, SPIN, with_spins
 
 PROGRAM = r"""
 #include <cstdio>
@@ -99,6 +99,66 @@ def test_threads_that_wait_for_others_of_their_block_and_grid_let_them_run(tmp_p
     first, *lines = done.stdout.splitlines()
     answers = ["cudaSuccess 5", "cudaSuccess 256", "cudaSuccess 64", "cudaSuccess 192", "cudaSuccess -1431655766", "300 0"]
     assert first.startswith("cudaSuccess ") and lines[:6] == answers, (done.stdout, done.stderr)
+
+
+MEETING = r"""
+#include <cstdio>
+#include <cuda_runtime.h>
+__device__ int arrived;
+// Blocks of which more than the machine has cores wait for all others.
+__global__ void rounds(int* data, int n) {
+    for (int i = 0; i < n; ++i) {
+        int before = data[(blockIdx.x + i % 2 * gridDim.x + 1) % gridDim.x + i % 2 * gridDim.x];
+        data[blockIdx.x + (i + 1) % 2 * gridDim.x] = before + 1;
+        __threadfence();
+        atomicAdd(&arrived, 1);
+        while (*(int volatile*)&arrived < int(gridDim.x) * (i + 1)) {}
+    }
+}
+int main() {
+    int *data, wrong = 0;
+    cudaMallocManaged(&data, 800);
+    for (int i = 0; i < 200; ++i) data[i] = 0;
+    rounds<<<100, 1>>>(data, 6);
+    cudaError_t status = cudaDeviceSynchronize();
+    for (int i = 0; i < 100; ++i) wrong += data[i] != 6;
+    printf("%d %s\n", wrong, cudaGetErrorName(status));
+}
+"""
+
+
+@pytest.mark.parametrize("how", ["run", "check"])
+def test_blocks_that_wait_for_later_ones(tmp_path: Path, how: str) -> None:
+    (tmp_path / "program.cu").write_text(MEETING)
+    command = [sys.executable, "-m", "tilewright", how, "program.cu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    assert (done.stdout, done.returncode) == ("0 cudaSuccess\n", 0), done.stderr
+
+
+NEVER = r"""
+#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void waits(int volatile* flag, int* out) {
+    if (threadIdx.x == 33)
+        while (flag[blockIdx.x] == 0) {}  // nobody
+    out[threadIdx.x] = 1;
+}
+int main() {
+    int *flag, *out;
+    cudaMalloc(&flag, 64), cudaMalloc(&out, 256), cudaMemset(flag, 0, 64);
+    waits<<<3, 64>>>(flag, out);
+    return cudaDeviceSynchronize() != cudaErrorLaunchFailure;
+}
+"""
+
+
+@pytest.mark.parametrize(("how", "status"), [("run", 0), ("check", 1)])
+def test_waiting_for_what_nobody_writes_is_an_error_that_names_the_line(tmp_path: Path, how: str, status: int) -> None:
+    (tmp_path / "program.cu").write_text(NEVER)
+    command = [sys.executable, "-m", "tilewright", how, "program.cu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    assert "program.cu:6:" in done.stderr and "waits for memory that none of them changes" in done.stderr
+    assert done.returncode == status, done.stderr
 
 
 LOOP = """define void @kernel(ptr %p, i32 %n) {
@@ -214,7 +274,7 @@ def test_barriers_and_pipelines_of_the_library(tmp_path: Path, how: str) -> None
 def test_loops_that_count_do_not_wait(condition: str, waits: bool) -> None:
     text = LOOP.replace("CONDITION", condition)
     edited, changed = with_spins(text, {"kernel"}, "barrier")
-    call = f"  %tw.spin0 = call i32 @barrier(i32 {SPIN}, i32 0, ptr @barrier, i32 0)\n"
-    assert (
-        edited.replace(call, "") == text and (call in edited) == waits and changed == ({"kernel"} if waits else set())
-    )
+    calls = [line for line in edited.split("\n") if " call " in line or line.startswith("@")]
+    assert "\n".join(line for line in edited.split("\n") if line not in calls) == text
+    assert changed == ({"kernel"} if waits else set()) and len(calls) == 3 * waits
+    assert not waits or (f"@{ENTERS}()" in calls[0] and f"@barrier(i32 {SPIN}, " in calls[1])

@@ -109,6 +109,8 @@ _OTHERS = (
              "correct what the message names, or the condition"),
     Category("deadlock", "blocks that wait for each other", CPP, "1.10",
              "let a block write what others wait for before it waits itself, for blocks of lower index"),
+    Category("refused-launch", "launch that does not take place", CUDA, "Execution Configuration",
+             "launch it as the kernel allows, and look at cudaGetLastError()"),
     Category("operator-declaration", "operator whose kernels do something else than it declares", SHEET, "ct.op",
              "declare what the kernels read and write"),
     Category("nan-generated", "NaN from operands without NaN", SHEET, "3",
@@ -125,7 +127,7 @@ _OF_SIMT = {
     "dangling-pointer": (CUDA, "Device Memory", "use memory of the device, before it is freed, and free it once"),
     "undefined-value": (CUDA, "Device Memory", "write the memory first, as by cudaMemset or before a barrier"),
     "failed-assertion": (CUDA, "Assertion", ""),
-    "deadlock": (CUDA, "Synchronization Functions", "let all threads of the block, or lanes of the mask, come there"),
+    "deadlock": (CUDA, "Synchronization Functions", "let all threads come that it waits for, or one write that"),
     **dict.fromkeys(("division-by-zero", "div-overflow"), (CXX, "[expr.mul]", "")),
     **dict.fromkeys(("shift-negative", "shift-too-wide"), (CXX, "[expr.shift]", "")),
 }

@@ -106,7 +106,8 @@ def _function(module: _Module, definition: Definition, *, begins: bool) -> str:
             while base in origins:
                 base = origins[base]
             whole = base == pointer and i.pointer is not None
-            if whole and base not in shared and sizes.get(base, _UNKNOWN) not in (_UNKNOWN, _OF_LAUNCH):
+            orders = base.startswith("@") and what >= _ATOMIC  # or volatile: for threads of other blocks
+            if whole and base not in shared and not orders and sizes.get(base, _UNKNOWN) not in (_UNKNOWN, _OF_LAUNCH):
                 continue  # a variable as a whole, of this thread
             number, asked, where = _place(module, i, alignment)
             given = [f"ptr {pointer}", f"ptr {base or pointer}", f"i64 {size}", f"i64 {sizes.get(base, _UNKNOWN)}"]

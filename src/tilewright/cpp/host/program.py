@@ -61,6 +61,9 @@ class _Error(enum.IntEnum):
     LAUNCH_FAILURE = 719
 
 
+_CATEGORIES = {_Error.ILLEGAL_ADDRESS: b"dangling-pointer", _Error.MISALIGNED_ADDRESS: b"misaligned-access"}
+
+
 class _Stop(Exception):
     """The program gets an error code."""
 
@@ -249,7 +252,7 @@ class _Process:
             if self._synchronize is not None:
                 self._synchronize()
         except _Stop as e:
-            _say(str(e))
+            self._library["__tw_refuse"](_CATEGORIES[e.error], str(e).encode())
             return e.error
         except (TileError, TypeError, ValueError, OverflowError, RuntimeError) as e:
             _say(str(e))

@@ -19,7 +19,7 @@ from tilewright.cpp.host.in_step import in_step, storing
 from tilewright.cpp.host.ranges import with_ranges
 from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
 from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
-from tilewright.cpp.host.spins import reading, spinning, with_spins
+from tilewright.cpp.host.spins import ENTERS, reading, spinning, with_spins
 from tilewright.cpp.host.strides import INDEX, with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
 from tilewright.frontend.cpp.llvm_instruction import DIVISIONS, instruction, renamed
@@ -347,7 +347,12 @@ def _without_null_accesses(text: str, functions: set[str]) -> str:
 
 def _declared(text: str) -> str:
     """The module ``text`` with declarations of what threads wait by, where it calls that."""
-    for name, head in ((BARRIER, "i32 @{}(i32, i32, ptr, i32)"), (EXCHANGE, "ptr @{}(i32, i64, i32, ptr, i32)")):
+    heads = {
+        BARRIER: "i32 @{}(i32, i32, ptr, i32)",
+        EXCHANGE: "ptr @{}(i32, i64, i32, ptr, i32)",
+        ENTERS: "void @{}()",
+    }
+    for name, head in heads.items():
         if f"@{name}(" in text and name not in parts_of(text).declared:
             text += f"\ndeclare {head.format(name)}\n"
     return text

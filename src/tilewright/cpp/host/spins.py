@@ -1,7 +1,8 @@
 """Loops of SIMT kernels in which a thread waits until another one has written something.
 
 Threads of a block take turns, so that such a loop must let the others go on: it gets a place, behind each iteration
-that does not leave it, at which the kernel is split.
+that does not leave it, at which the kernel is split. The runtime is told when a thread enters the loop, and where that
+is if it does nothing but wait, so that it knows when nothing else can happen any more.
 """
 
 from __future__ import annotations
@@ -9,11 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.cpp.host.control_flow import blocks_of, condition_of, definitions_of, loops, successors
+from tilewright.cpp.host.strides import INDEX
 from tilewright.frontend.cpp.llvm_instruction import instruction
 from tilewright.frontend.cpp.llvm_module import Parts, names_in, parts_of, with_functions
+from tilewright.frontend.cpp.locations import Locations
+from tilewright.frontend.cpp.parameters import constant
+from tilewright.ir.location import UNKNOWN
 from tilewright.ir.reachable import reachable
 
+_COLUMN_SHIFT = 20  # `column_shift` of simt.h
+_CLOCKS = "llvm.read"
 SPIN = 6  # the kind of such a place
+ENTERS = "__tw_simt_enters"  # tells the runtime that a thread comes to such a loop
 _READS = (" load volatile ", " load atomic ", " atomicrmw ", " cmpxchg ")
 
 
@@ -48,9 +56,28 @@ def with_spins(text: str, kernels: set[str], barrier: str) -> tuple[str, set[str
     ``barrier`` in such loops of ``kernels``; and those of them that have some."""
     parts = parts_of(text)
     read = _readers(parts)
-    edited = {name: _Function(parts.functions[name].text, read).edited(barrier) for name in kernels & read}
+    places = _Places(Locations(parts.metadata))
+    edited = {name: _Function(parts.functions[name].text, read).edited(barrier, places) for name in kernels & read}
     changed = {name for name, made in edited.items() if made != parts.functions[name].text}
-    return with_functions(text, changed, lambda each: edited[each.name]), changed
+    text = with_functions(text, changed, lambda each: edited[each.name])
+    return "\n".join([text, *places.lines()]) if changed else text, changed
+
+
+class _Places:
+    """Operands that tell the runtime where something is."""
+
+    def __init__(self, locations: Locations) -> None:
+        self._locations = locations
+        self._files: dict[str, str] = {}
+
+    def operands(self, number: int | None) -> str:
+        """The file and the line of a location, by the number of its metadata."""
+        loc = UNKNOWN if number is None else self._locations.loc(number)
+        file = self._files.setdefault(loc.file, f'@"tw.spin.{len(self._files)}"')
+        return f"ptr {file}, i32 {loc.line | (loc.column + 1) << _COLUMN_SHIFT if loc.line else 0}"
+
+    def lines(self) -> list[str]:
+        return [f"{name} = private constant {constant(file)}" for file, name in self._files.items()]
 
 
 class _Function:
@@ -65,17 +92,30 @@ class _Function:
         """The loops that wait, and their headers."""
         return [(loop, headers) for loop, headers in loops(self.edges) if self._waits(loop)]
 
-    def edited(self, barrier: str) -> str:
+    def edited(self, barrier: str, places: _Places) -> str:
         count = 0
         for loop, headers in self.spins():
-            for name in sorted(loop):
-                if headers & set(self.edges[name]):
-                    block = self.blocks[name]
-                    at = next(i for i, line in enumerate(block) if instruction(line).op in ("br", "switch"))
-                    call = f"  %tw.spin{count} = call i32 @{barrier}(i32 {SPIN}, i32 0, ptr @{barrier}, i32 0)"
-                    block.insert(at, call)
+            only = self._only_waits(loop)
+            for name in (name for name in self.blocks if headers & set(self.edges[name])):
+                block = self.blocks[name]
+                at, jump = next((i, j) for i, j in enumerate(map(instruction, block)) if j.op in ("br", "switch"))
+                if name in loop:
+                    place = places.operands(jump.debug if only else None)
+                    block.insert(at, f"  %tw.spin{count} = call i32 @{barrier}(i32 {SPIN}, i32 0, {place})")
                     count += 1
+                else:
+                    block.insert(at, f"  call void @{ENTERS}()")
         return "\n".join([self.head, *(line for block in self.blocks.values() for line in block)])
+
+    def _only_waits(self, loop: set[str]) -> bool:
+        """Whether an iteration that does not leave ``loop`` changes nothing."""
+        for i, line in ((instruction(line), line) for name in loop for line in self.blocks[name]):
+            if i.op == "store" or (i.op == "atomicrmw" and " xchg " not in line):
+                return False
+            known = i.callee.startswith("llvm.") and not i.callee.startswith(_CLOCKS)
+            if i.op in ("call", "invoke") and not known and i.callee != INDEX:
+                return False
+        return True
 
     def _waits(self, loop: set[str]) -> bool:
         """Whether all that leaves ``loop`` depends on what it reads."""

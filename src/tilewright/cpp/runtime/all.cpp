@@ -9,6 +9,7 @@
 #include "memory.cpp"
 #include "modules.cpp"
 #include "simt.cpp"
+#include "spins.cpp"
 #include "state.cpp"
 #include "streams.cpp"
 #include "warps.cpp"

@@ -46,13 +46,34 @@ cudaError_t report_findings() {
     return cudaError_t(status);
 }
 
+static finding found_in_host_code(char const* category, char const* message, char* file, int room) {
+    int line = place_in_host_code(file, room);
+    finding made{"", file, category, line, 0, 0, {}, 1, ""};
+    snprintf(made.message, sizeof made.message, "%s", message);
+    return made;
+}
 void note_in_host_code(char const* category, char const* message) {
     if (!reporter) return;
     char file[512];
-    int line = place_in_host_code(file, int(sizeof file));
-    finding made{"", file, category, line, 0, 0, {}, 1, ""};
-    snprintf(made.message, sizeof made.message, "%s", message);
+    finding const made = found_in_host_code(category, message, file, int(sizeof file));
     reporter(&made, 1);
+}
+static list<finding> refusals;  // launches, until the program asks for errors
+void note_refusal(char const* message) {
+    if (!reporter) return;
+    char file[512];
+    finding made = found_in_host_code("refused-launch", message, file, int(sizeof file));
+    made.file = strdup(file);
+    locked here;
+    refusals.add(made);
+}
+void refusals_are_known() {
+    locked here;
+    refusals.clear();
+}
+void report_refusals() {
+    if (refusals.count) reporter(refusals.items, unsigned(refusals.count));
+    refusals_are_known();
 }
 
 void forget(checks& what) {
@@ -116,8 +137,14 @@ static void* harmless(checks& known, size_t size) {
     return known.elsewhere;
 }
 
-void passed_barrier(worker* mine) { ++mine->checked.barriers; }
-void passed_by_warp(worker* mine, unsigned warp) { ++mine->checked.warp_barriers[warp % 32]; }
+void passed_barrier(worker* mine) {
+    ++mine->checked.barriers;
+    ++mine->spin.moves;
+}
+void passed_by_warp(worker* mine, unsigned warp) {
+    ++mine->checked.warp_barriers[warp % 32];
+    ++mine->spin.moves;
+}
 
 enum : int { loads, stores, updates, atomic_stores, of_volatile = 8 };  // updates are atomic operations that read
 constexpr unsigned short several_readers = 0xffff, in_one_warp = 0x8000;
@@ -145,6 +172,11 @@ static cell* cells_of(checks& known, size_t address, size_t* left) {
             return cells ? cells + (address - each.start) : nullptr;
         }
     return nullptr;
+}
+static bool is_shared(checks const& known, size_t address) {
+    for (span const& each : known.shared)
+        if (each.has(address)) return true;
+    return false;
 }
 // What is wrong with an access of shared memory, or null: another thread used it since the last barrier, or nobody wrote it.
 static char const* watch(worker* mine, size_t address, size_t size, int what, unsigned const* c, unsigned* other) {
@@ -306,6 +338,7 @@ void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, i
     size_t start = size_t(address);
     // A pointer that a program has moved before its memory, to move it back: published stencils do so.
     if (found == owner::nobody && size_t(base) >= first_page && base != address) found = find_owner(mine, start, &bounds);
+    if ((is_volatile || done >= updates) && !is_shared(mine->checked, start)) __atomic_store_n(&mine->run->ordered, true, __ATOMIC_RELAXED);
     if (found == owner::program) return address;
     char message[256];
     char const* what = done == loads ? "load of" : done == stores ? "store of" : "atomic operation on";
@@ -320,7 +353,6 @@ void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, i
         unsigned other = 0;
         char const* wrong = found == owner::variable ? watch(mine, start, size, done, coordinates, &other)
                                                      : watch_device(mine->checked, start - bounds.start, size, done);
-        if (found == owner::device && (is_volatile || done >= updates)) __atomic_store_n(&mine->run->ordered, true, __ATOMIC_RELAXED);
         unsigned long long user = 0;
         if (!wrong && found == owner::device)
             if (char const* beside = watch_users(mine, start - bounds.start, size, done, coordinates, &user)) {

@@ -88,6 +88,7 @@ static void say_at_exit(int number) {
     if (child == 0) {
         for (int each : signals) signal(each, SIG_DFL);
         alarm(seconds_to_tell);
+        report_refusals();
         _exit(at_exit(128 + number));
     }
     while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}

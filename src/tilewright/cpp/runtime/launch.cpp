@@ -1,10 +1,26 @@
 // Launches: the configuration of the next one of a thread, and kernels that run.
 #include "runtime.h"
+#include <stdarg.h>
 
 namespace tilewright {
 
 static thread_local configuration next;
 static thread_local cudaError_t refused = cudaErrorMissingConfiguration;
+// Why Python refuses a launch, and which category of the sanitizer that is.
+static thread_local char refusal[256], refusal_category[32];
+
+// Says why a launch does not take place; under the sanitizer, with the line of the program, and without a category if the
+// program does not ask for the error.
+__attribute__((format(printf, 2, 3))) static void refuse(char const* category, char const* format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (!checking()) say("%s", text);
+    else if (category) note_in_host_code(category, text);
+    else note_refusal(text);
+}
 
 // How tile kernels run: by code that was compiled with them, or else, under `tilewright run`, by Python.
 union word {
@@ -72,7 +88,10 @@ struct running {
 };
 
 cudaError_t run_tile(kernel const& what, configuration const& how, void** slots) {
-    if (how.block[0] * how.block[1] * how.block[2] != 1 || how.grid[0] >= 1 << 24) return cudaErrorInvalidConfiguration;
+    if (how.block[0] * how.block[1] * how.block[2] != 1 || how.grid[0] >= 1 << 24) {
+        refuse(nullptr, "%s() is a tile kernel: its block is 1, and the first extent of its grid below 2^24", what.name);
+        return cudaErrorInvalidConfiguration;
+    }
     fflush(stdout);  // what the program has printed comes before what the kernel prints
     running here{what.name};
     tile_code const* found = nullptr;
@@ -83,7 +102,10 @@ cudaError_t run_tile(kernel const& what, configuration const& how, void** slots)
     }
     if (!found && launcher) {
         trust_memory();
-        return cudaError_t(launcher(what.key, how.grid, slots));
+        auto const status = cudaError_t(launcher(what.key, how.grid, slots));
+        if (*refusal) refuse(refusal_category, "%s", refusal);
+        *refusal = 0;
+        return status;
     }
     if (!found) return cudaErrorInvalidDeviceFunction;
     word words[most_parameters];
@@ -94,7 +116,7 @@ cudaError_t run_tile(kernel const& what, configuration const& how, void** slots)
         if (found->codes[i] < pointer) continue;
         null |= !words[i].address;
         if (!words[i].address || holds(words[i].address, 0)) continue;
-        say("argument %u of %s() points to no memory of the device: get it from cudaMalloc or cudaMallocManaged", what.parts[i].argument, what.name);
+        refuse("dangling-pointer", "argument %u of %s() points to no memory of the device: get it from cudaMalloc or cudaMallocManaged", what.parts[i].argument, what.name);
         return cudaErrorIllegalAddress;
     }
     int status = found->run[null](how.grid[0], how.grid[1], how.grid[2], words);
@@ -125,7 +147,7 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots) {
         }
     unsigned const threads = how.block[0] * how.block[1] * how.block[2];
     if (threads > what.bound) {
-        say("a block of %u threads of %s(), whose __launch_bounds__ allow %u", threads, what.name, what.bound);
+        refuse(nullptr, "a block of %u threads of %s(), whose __launch_bounds__ allow %u", threads, what.name, what.bound);
         return cudaErrorInvalidValue;
     }
     if (!what.simt) return run_tile(what, how, slots);
@@ -136,7 +158,7 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots) {
         return cudaErrorInvalidValue;
     }
     if (how.shared > shared_room(what)) {
-        say("%zu bytes of dynamic shared memory for %s(), which may have %zu: allow more by cudaFuncSetAttribute", how.shared, what.name, shared_room(what));
+        refuse(nullptr, "%zu bytes of dynamic shared memory for %s(), which may have %zu: allow more by cudaFuncSetAttribute", how.shared, what.name, shared_room(what));
         return cudaErrorInvalidValue;
     }
     if (!simt_launcher) return run_simt(what, how, slots);
@@ -150,6 +172,11 @@ static cudaError_t launch_next(kernel const* what, void** slots) {
     refused = cudaErrorMissingConfiguration;
     if (error == cudaErrorMissingConfiguration && what)
         say_of(*what, "is called like a function; kernels are launched, by <<<...>>>");
+    if (error == cudaErrorInvalidConfiguration && what && checking()) {
+        unsigned const *g = next.grid, *b = next.block;
+        refuse(nullptr, "a grid of (%u, %u, %u) and a block of (%u, %u, %u) for %s(), where no extent may be 0, a block has up to %d threads, and 64 in z, and y and z of a grid are below 65536",
+               g[0], g[1], g[2], b[0], b[1], b[2], what->name, max_threads);
+    }
     if (error == cudaSuccess && !what) error = cudaErrorInvalidDeviceFunction;
     if (error == cudaSuccess && capturing(next.stream)) return capture(next.stream, kernel_node(what, next, slots));
     return error != cudaSuccess ? error : run(*what, next, slots);
@@ -164,6 +191,10 @@ void __tw_register_tile_code(void const* codes, unsigned count) {
     auto* table = (tile_code const*)codes;
     locked here;
     for (unsigned i = 0; i < count; ++i) compiled.add(table + i);
+}
+void __tw_refuse(char const* category, char const* why) {
+    snprintf(refusal_category, sizeof refusal_category, "%s", category);
+    snprintf(refusal, sizeof refusal, "%s", why);
 }
 void __tw_set_launcher(int (*given)(char const*, unsigned const*, void**)) { launcher = given; }
 void __tw_set_simt_launcher(int (*given)(char const*, unsigned const*, size_t, void**)) { simt_launcher = given; }
@@ -182,6 +213,8 @@ cudaError_t __tw_host_launch_function(void const* function, void** slots) {
     kernel const* found = find_kernel(function);
     if (!found) refused = cudaErrorInvalidDeviceFunction;
     void* room[most_parameters];
-    return report(launch_next(found, found ? parts_of(*found, slots, room) : slots));
+    cudaError_t const outcome = report(launch_next(found, found ? parts_of(*found, slots, room) : slots));
+    refusals_are_known();
+    return outcome;
 }
 }

@@ -96,6 +96,7 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots);
 cudaError_t run_simt(kernel const& what, configuration const& how, void** slots);
 cudaError_t run_tile(kernel const& what, configuration const& how, void** slots);
 int worker_count();
+double now();  // seconds
 extern char const* running_tile;  // the tile kernel that was launched last, while it runs
 // While it is there, the thread counts as one that works.
 struct launching {
@@ -109,6 +110,9 @@ cudaError_t broken();
 void say(char const* format, ...) __attribute__((format(printf, 1, 2)));
 void note_in_host_code(char const* category, char const* message);  // for the sanitizer
 extern int (*at_exit)(int status);  // of a program that Python runs: gets the status of the process, and says another
+void note_refusal(char const* message);  // the same, unless the program asks for the error of a launch before it ends
+void refusals_are_known();
+void report_refusals();
 void say_of(kernel const& what, char const* told);  // with the place of a SIMT kernel
 
 // Memory.

@@ -2,7 +2,6 @@
 // its threads, split at its barriers; where lanes of a warp wait for each other, each thread is a fiber, which is left
 // where it waits.
 #include "simt.h"
-#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -215,10 +214,6 @@ static bool run_warp(worker* mine, unsigned first, unsigned count) {
     }
     return true;
 }
-// What threads of a block wait for may come from a block of another worker.
-void let_others_run(unsigned round) {
-    if (round % 64 == 63) sched_yield();
-}
 static void run_block(worker* mine, unsigned long long number) {
     launch* run = mine->run;
     for (unsigned i = 0; i < mine->threads; ++i) {
@@ -229,6 +224,7 @@ static void run_block(worker* mine, unsigned long long number) {
     }
     // A warp goes on until its lanes have ended or wait for other warps, so that its stacks stay in the cache.
     for (unsigned round = 0; !__atomic_load_n(&run->failed, __ATOMIC_RELAXED); ++round) {
+        begin_round(mine);
         for (unsigned first = 0; first < mine->threads; first += 32)
             if (!run_warp(mine, first, mine->threads - first < 32 ? mine->threads - first : 32)) return;
         bool waiting = false, again = false;
@@ -238,10 +234,11 @@ static void run_block(worker* mine, unsigned long long number) {
             if (each.now == state::spinning) {
                 each.now = state::ready;
                 again = true;
+                spin(mine, each.file, each.line);
             }
         }
         if (again) {
-            let_others_run(round);
+            if (!end_round(mine, round)) return;
             continue;
         }
         if (!waiting || !release_barrier(mine)) return;
@@ -292,8 +289,7 @@ void guard_shared(worker* mine) {
         pthread_setspecific(key, &guarded);
     }
 }
-static void* work(void* given) {
-    auto* run = (launch*)given;
+void work(launch* run) {
     worker mine{};
     mine.run = run;
     bool fibers = run->what.how == way::fibers;
@@ -302,7 +298,7 @@ static void* work(void* given) {
     unsigned warps = run->what.how == way::warps ? (threads + 31) / 32 : 0;
     if (!take_memory(&mine, warps)) {
         fail(run, "tilewright", 0, "no memory for the stacks of a block");
-        return nullptr;
+        return;
     }
     guard_shared(&mine);
     for (unsigned i = 0; i < warps; ++i) mine.warps[i].lanes = threads - 32 * i < 32 ? threads - 32 * i : 32;
@@ -320,7 +316,6 @@ static void* work(void* given) {
     free(mine.frames);
     forget(mine.checked);
     munmap(mine.memory, size_t(mine.memory_end - mine.memory));
-    return nullptr;
 }
 
 // Threads that wait for launches. One launch has them at a time; another one, of another thread of the program, runs on
@@ -343,7 +338,7 @@ static void* serve(void*) {
         ++pool.busy;
         launch* run = pool.run;
         pthread_mutex_unlock(&pool.mutex);
-        work(run);
+        work_counted(run);
         pthread_mutex_lock(&pool.mutex);
         if (--pool.busy == 0) pthread_cond_signal(&pool.idle);
     }
@@ -366,7 +361,7 @@ static void run_with_helpers(launch* run) {
         pthread_cond_broadcast(&pool.work);
     }
     pthread_mutex_unlock(&pool.mutex);
-    work(run);
+    work_counted(run);
     if (!mine) return;
     pthread_mutex_lock(&pool.mutex);
     pool.wanted = 0;  // those that have not begun need not
@@ -392,13 +387,14 @@ cudaError_t run_simt(kernel const& what, configuration const& how, void** slots)
     auto const& code = *(simt_code const*)what.code;
     static unsigned long long launches = 0;
     launch run{code, what.name, how.shared, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, 0,
-               (unsigned long long)g[0] * g[1] * g[2], 1, 0, 0, 0, 0, "", 0, 0, false, false, __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED), {}, "", {}};
+               (unsigned long long)g[0] * g[1] * g[2], 1, 0, 0, 0, 0, "", 0, 0, false, false, __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED), {}, "", {}, {}};
     if (code.how == way::ranges) make_ranges(run);
     expect_faults();
     constexpr int chunks_per_thread = 64;
     unsigned long long chunks = (unsigned long long)worker_count() * chunks_per_thread;
     if (run.count > chunks) run.chunk = run.count / chunks;
     run_with_helpers(&run);
+    wait_for_more(&run);
     cudaError_t faulted = run.fault.signal ? report_fault(run) : cudaSuccess;
     bool asserted = strstr(run.message, "assertion failed") != nullptr;
     if (faulted == cudaSuccess && run.failed && checking())

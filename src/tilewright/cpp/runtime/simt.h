@@ -7,6 +7,14 @@ constexpr unsigned stack_bytes = 256 << 10;
 constexpr int coordinates_count = 12;
 
 enum class state : unsigned char { ready, at_barrier, at_exchange, spinning, done };
+// What is known of the workers of a launch, where threads wait in loops for what others write.
+struct waiting {
+    unsigned epoch;      // begins when something may have changed what they wait for
+    unsigned confirmed;  // workers whose threads have all looked since, and wait
+    unsigned workers;
+    unsigned more;       // of them, those that take blocks which others wait for
+    double since;        // when it began
+};
 constexpr int spins = 6;  // the kind of a barrier where a thread lets others go on: `SPIN` of cpp/host/spins.py
 // A word of 8 bytes for each lane of a warp, and one of 4: lanes that have parted may give one or the other. Shuffles may
 // read words of lanes that there are not, and use none of them.
@@ -107,6 +115,7 @@ struct launch {
     unsigned long long number;  // among launches
     unsigned at[6];  // of the block, behind those of no thread
     char message[256];
+    waiting waits;
     struct {
         bool misaligned;  // or no address at all
         int signal;  // 0 if there was none
@@ -138,6 +147,14 @@ struct worker {
     span shared_guards[2], stack_guards[2];  // whole pages which nobody may touch
     checks checked;
     warp* warps;
+    struct {
+        unsigned moves;          // into loops that wait, and past barriers and exchanges, in a round
+        unsigned lanes, before;  // that wait after it, and after the round before
+        unsigned epoch, confirmed;  // at its beginning; the one that counts this worker
+        bool only;         // whether they do nothing else
+        char const* file;  // where one of them does
+        int line;
+    } spin;
     void* frames;  // of blocks that are split at their barriers
     size_t frame_bytes;
 };
@@ -152,7 +169,14 @@ cudaError_t report_fault(launch& run);
 void fail(launch* run, char const* file, int line, char const* what);
 extern char const others_ended[], others_elsewhere[], lanes_missing[];
 void run_by_warps(worker* mine, unsigned const* coordinates);
-void let_others_run(unsigned round);
+// Rounds in which all threads of a block run that can, where some of them spin: what each of these does, and whether
+// another round is to follow, which is not where nothing can happen any more.
+void begin_round(worker* mine);
+void spin(worker* mine, char const* file, int line);
+bool end_round(worker* mine, unsigned round);
+void work(launch* run);          // takes blocks, until there are none
+void work_counted(launch* run);  // which workers of a launch do
+void wait_for_more(launch* run);
 
 // Findings of a launch, for the sanitizer.
 void note(launch const* run, char const* category, char const* file, int line, int column, unsigned const* coordinates,

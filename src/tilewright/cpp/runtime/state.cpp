@@ -73,11 +73,15 @@ unsigned __tw_kernel_count() { return unsigned(kernels.count); }
 kernel const* __tw_kernel(unsigned i) { return kernels[i]; }
 
 cudaError_t cudaGetLastError() {
+    refusals_are_known();
     cudaError_t found = broken() != cudaSuccess ? broken() : last;
     last = cudaSuccess;
     return found;
 }
-cudaError_t cudaPeekAtLastError() { return broken() != cudaSuccess ? broken() : last; }
+cudaError_t cudaPeekAtLastError() {
+    refusals_are_known();
+    return broken() != cudaSuccess ? broken() : last;
+}
 char const* cudaGetErrorString(cudaError_t error) {
     known_error const* found = known(error);
     return found ? found->text : "unrecognized error code";
@@ -116,6 +120,7 @@ void __tw_set_at_exit(int (*given)(int status)) {
     auto const leave = [](int status, void*) {
         if (!at_exit) return;
         fflush(nullptr);
+        report_refusals();
         _exit(at_exit(status & 255));
     };
     if (given) on_exit(leave, nullptr);
@@ -123,7 +128,10 @@ void __tw_set_at_exit(int (*given)(int status)) {
 extern void* __dso_handle __attribute__((visibility("hidden")));
 void __cxa_finalize(void*);
 // Under `tilewright run`, when main has returned: what runs at the end of a program may still launch tile kernels.
-void __tw_finish() { __cxa_finalize(&__dso_handle); }
+void __tw_finish() {
+    __cxa_finalize(&__dso_handle);
+    report_refusals();
+}
 cudaError_t cudaDeviceReset() {
     forget_memory();
     __atomic_store_n(&failed, cudaSuccess, __ATOMIC_RELAXED);

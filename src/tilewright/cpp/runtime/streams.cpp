@@ -117,7 +117,7 @@ static attributes& about(cudaStream_t stream) { return is_default(stream) ? abou
 static cudaError_t known(cudaEvent_t event) {
     return events.holds(event) ? cudaSuccess : cudaErrorInvalidResourceHandle;
 }
-static double now() {
+double now() {
     timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);

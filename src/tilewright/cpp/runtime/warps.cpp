@@ -159,7 +159,10 @@ static bool step_lanes(worker* mine, unsigned const* coordinates, warp& self, un
     unsigned stuck = 0;  // lanes
     for (unsigned left = lanes_in(self, state::at_exchange); left;) {
         unsigned const first = unsigned(__builtin_ctz(left)), wanted = self.masks[first];
-        if (!wanted) meet_active(self, first);
+        if (!wanted) {
+            meet_active(self, first);
+            ++mine->spin.moves;
+        }
         else if (exchange(what, self, wanted)) passed_by_warp(mine, unsigned(&self - mine->warps));
         else {
             unsigned const same = left & set_of(self, [&](unsigned i) { return self.masks[i] == wanted; });
@@ -202,14 +205,16 @@ static unsigned meet(worker* mine, unsigned warps) {
 }
 
 // Lets lanes that spin look again: whether there are some.
-static bool look_again(warp& self) {
-    bool found = self.together && self.now == state::spinning;
-    if (found) self.now = state::ready;
-    for (unsigned i = 0; !self.together && i < self.lanes; ++i)
-        if (self.each[i] == state::spinning) {
-            self.each[i] = state::ready;
-            found = true;
-        }
+static bool look_again(worker* mine, warp& self) {
+    simt_code const& what = mine->run->what;
+    auto const looks = [&](state& now, unsigned place) {
+        if (now != state::spinning) return false;
+        now = state::ready;
+        spin(mine, what.files[place - 1], what.lines[place - 1]);
+        return true;
+    };
+    bool found = self.together && looks(self.now, self.at);
+    for (unsigned i = 0; !self.together && i < self.lanes; ++i) found |= looks(self.each[i], self.places[i]);
     return found;
 }
 
@@ -256,6 +261,7 @@ static bool run_apart(worker* mine, unsigned const* coordinates, unsigned warps,
     launch* run = mine->run;
     for (unsigned round = 0;; ++round) {
         bool again = false;
+        begin_round(mine);
         for (unsigned w = 0; w < warps; ++w) {
             warp& self = mine->warps[w];
             do {
@@ -263,10 +269,10 @@ static bool run_apart(worker* mine, unsigned const* coordinates, unsigned warps,
                 while (!self.together && step_lanes(mine, coordinates, self, sum)) {}
             } while (self.together && self.now == state::ready);
             if (__atomic_load_n(&run->failed, __ATOMIC_RELAXED)) return false;
-            again |= look_again(self);
+            again |= look_again(mine, self);
         }
         if (!again) return true;
-        let_others_run(round);
+        if (!end_round(mine, round)) return false;
     }
 }
 
