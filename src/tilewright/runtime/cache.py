@@ -16,7 +16,6 @@ import hashlib
 import os
 import stat
 import struct
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -48,6 +47,7 @@ _SHARE_BETWEEN_SCANS = 16  # the folder is measured again after writing this par
 _OPEN = os.O_RDONLY  # and what there is of these: Windows has the last one only
 for _flag in ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW", "O_BINARY"):
     _OPEN |= getattr(os, _flag, 0)
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,9 @@ class DiskCache:
             return
         try:
             private_folder(self.folder)
-            handle, name = tempfile.mkstemp(prefix=_UNFINISHED, dir=self.folder)
+            # As ``tempfile`` does, which every start would have to load.
+            name = self.folder / f"{_UNFINISHED}{os.urandom(8).hex()}"
+            handle = os.open(name, _CREATE, 0o600)
         except OSError as e:
             self._give_up_writing(e)
             return
