@@ -81,7 +81,7 @@ def wrapping(x, y, out, n):
 def unsigned(x, y, out, n):
     i = ct.bid(0).astype(ct.uint32) * 2**20 + ct.arange(16, dtype=ct.uint32)
     j = (n * 16).astype(ct.int64).astype(ct.uint64) + ct.arange(16, dtype=ct.uint64)
-    k = (n + 1).astype(ct.uint32) + ct.arange(16, dtype=ct.uint32)
+    k = n.astype(ct.uint32) + ct.arange(16, dtype=ct.uint32)  # which wraps around, to elements that there are
     below = (n.astype(ct.int64) + 2).astype(ct.uint64)
     ct.scatter(out, i, ct.gather(x, j) + ct.gather(y, k) + ct.gather(x, i, mask=i < below))
 

@@ -14,7 +14,6 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.arith import Add, Cast, Sub
 from tilewright.ir.ops.shape import REARRANGING, Iota, PtrOffset
-from tilewright.ir.types import PointerType
 from tilewright.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def _steps(pattern: Pattern, item: int) -> bool:
 def _line(elements: Elements, value: Value, position: Position) -> _Line | None:
     """``value`` as a line, if it is recognised as one.
 
-    An offset that wrapped around within a vector would lie outside of any array, so wrapping need not be minded.
+    A signed offset that wrapped around within a vector would lie outside of any array, so that need not be minded.
     """
     op = value.op if value not in elements.state.bindings else None
     if isinstance(op, Iota):
@@ -77,7 +76,7 @@ def _is_widening(op: Op) -> bool:
 
 def _combined(elements: Elements, op: Op, position: Position) -> _Line | None:
     """A sum, a difference, or a conversion, of lines."""
-    if not isinstance(op.result.tile.dtype, PointerType) and op.result.tile.element.is_floating:
+    if not op.result.tile.is_pointer and op.result.tile.element.is_floating:
         return None
     lines = []
     for v in op.operands:
@@ -90,4 +89,15 @@ def _combined(elements: Elements, op: Op, position: Position) -> _Line | None:
     first = scalars.emit(elements.state.emitter(builder), builder, op, [line.first for line in lines])
     scales = _SCALES.get(type(op)) or (1, storage_bytes(op.result.tile.pointee) if isinstance(op, PtrOffset) else 1)
     moving = [[p * scale for p in line.pattern] for line, scale in zip(lines, scales) if line.pattern is not None]
+    if moving and _may_wrap(elements, op):
+        return None
     return _Line(first, level, tuple(map(sum, zip(*moving))) if moving else None)
+
+
+def _may_wrap(elements: Elements, op: Op) -> bool:
+    """Whether unsigned numbers that grow from lane to lane may be small again after the largest one. Of 64 bits they
+    may, as addresses do the same."""
+    t = op.result.tile
+    if type(op) not in _SCALES or t.element.is_signed or t.element.bitwidth == 64:
+        return False
+    return elements.state.affine.index(op.result) is None

@@ -20,6 +20,7 @@ from tilewright.ir.types import ElementType
 from tilewright.records import NamedTuple, dataclass
 
 if TYPE_CHECKING:
+    from tilewright.analysis.affine import AffineTiles
     from tilewright.backends.cpu.codegen.control import Ends
     from tilewright.backends.cpu.codegen.loop_nests import NestWork
     from tilewright.backends.cpu.codegen.views import ViewAccess
@@ -53,6 +54,7 @@ class State:
     context: ir.Value
     worker: ir.Value
     emit_block: EmitBlock
+    affine: AffineTiles
     entry: ir.Block
     exit: ir.Block  # where a block that failed goes
     bindings: dict[Value, Binding] = field(default_factory=dict)
