@@ -194,8 +194,6 @@ class _FunctionEmitter(Emitter):
         super().__init__(minor, kernel, body)
         self.locations = _DebugLocations(kernel.function, symbol)
         self.loops: list[list[Slot]] = []  # the tokens that each enclosing loop carries
-        given = zip(kernel.function.body.args, kernel.function.params)
-        self.extents = [v for v, p in given if p.role == "shape" and v.tile.element is int32]
 
     def function(self, body: Block) -> None:
         function = self.kernel.function
@@ -203,7 +201,7 @@ class _FunctionEmitter(Emitter):
         self.parameters(function.body.args, body.args)
         self.tokens = Tokens(self)
         kinds = self.tokens.kinds
-        self.unrolled = _unrolled(function.body) if {linear.Mma, control.For} <= kinds else set()
+        self.unrolled = _unrolled(function.body) if self.tokens.has_nests and linear.Mma in kinds else set()
         if memory.Bid in kinds:
             tiles.ask_grid(self, "get_tile_block_id")
         if memory.NumBlocks in kinds:
@@ -247,12 +245,10 @@ class _FunctionEmitter(Emitter):
         make["return"](self, {})
 
     def types(self, types: Sequence[Type]) -> list[TileIRType]:
-        found: list[TileIRType] = []
         for t in types:
             if not isinstance(t, TileType):
                 raise self.error(f"it carries {t}, and loops and branches carry tiles only")
-            found.append(self.tile(t))
-        return found
+        return list(map(self.tile, types))  # type: ignore[arg-type]
 
     def body(self, block: core.Block, arguments: list[Value], slots: list[Slot], *, is_loop: bool) -> Block:
         """A region with ``block`` in it. A loop takes the tokens of ``slots`` after its arguments; a branch ends with
@@ -285,32 +281,36 @@ class _FunctionEmitter(Emitter):
         self.tokens.set(slots, results[len(op.results) :])
         self.update(zip(op.results, results))
 
-    def repeat(self, op: control.For | control.Loop, name: str, **operands: Any) -> None:
+    def repeat(self, op: control.For | control.Loop, name: str, bounds: dict[str, Value], **attributes: Any) -> None:
         slots = self.tokens.carried(op)
         inits = [*self.all(op.inits), *self.tokens.values(slots)]
         arguments = [Value(t) for t in self.types([a.type for a in op.body.args])]
         results = [*self.types([r.type for r in op.results]), *[TOKEN] * len(slots)]
-        attributes = {k: operands.pop(k) for k in ("unsignedCmp",) if k in operands}
         loc = self.loc
         self.loops.append(slots)
         body = self.body(op.body, arguments, slots, is_loop=True)
         self.loops.pop()
         self.loc, self.op = loc, op
-        made = make[name](self, {**operands, "initValues": inits}, results, [body], **attributes)
+        made = make[name](self, {**bounds, "initValues": inits}, results, [body], **attributes)
         self.define(op, made, slots)
+
+    def extent(self) -> Value | None:
+        """An extent of an array that is a number of int32."""
+        given = zip(self.kernel.function.body.args, self.kernel.function.params)
+        return next((self[v] for v, p in given if p.role == "shape" and v.tile.element is int32 and v in self), None)
 
     def for_(self, op: control.For) -> None:
         lower, upper = self[op.lower], self[op.upper]
-        extent = next((self[v] for v in self.extents if v in self), None) if op in self.unrolled else None
+        extent = self.extent() if op in self.unrolled else None
         if extent is not None:  # it is not negative, which tileiras does not know: this adds 0
             sides = {"lhs": extent, "rhs": self.constant(int32, 31)}
             zero = make["shri"](self, sides, upper.type, signedness="signed")
             upper = make["addi"](self, {"lhs": upper, "rhs": zero}, upper.type, overflow="none")
         bounds = {"lowerBound": lower, "upperBound": upper, "step": self[op.step]}
-        self.repeat(op, "for", **bounds, unsignedCmp=not op.lower.tile.element.is_signed)
+        self.repeat(op, "for", bounds, unsignedCmp=not op.lower.tile.element.is_signed)
 
     def loop(self, op: control.Loop) -> None:
-        self.repeat(op, "loop")
+        self.repeat(op, "loop", {})
 
     def if_(self, op: control.If) -> None:
         slots = self.tokens.carried(op)

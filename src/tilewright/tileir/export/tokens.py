@@ -62,6 +62,7 @@ class Tokens:
         self._ops: dict[Op, tuple[Hashable, int]] = {}
         self._regions: dict[Op, Accesses] = {}
         self.kinds: set[type[Op]] = set()
+        self.has_nests, self._fors = False, 0  # whether a ``for`` is in another one, and how many are around
         self.unused: set[Op] = set()
         self._needed: set[Op] = set()  # among what is computed of loads
         self._before: set[Hashable] = set()  # what was written when an op comes,
@@ -107,6 +108,9 @@ class Tokens:
                     self._before.add(key)
             else:
                 own: Accesses = {}
+                is_for = kind is control.For
+                self.has_nests |= is_for and self._fors > 0
+                self._fors += is_for
                 before, after, clashes = self._before, set[Hashable](), self._clashes
                 self._clashes = False
                 for region in op.regions:  # of a branch one is done
@@ -114,7 +118,8 @@ class Tokens:
                     _add(own, self._survey(region))
                     after |= self._before
                 self._before = after
-                late = self._clashes and not self._e.kernel.ahead and isinstance(op, control.For)
+                self._fors -= is_for
+                late = self._clashes and not self._e.kernel.ahead and is_for
                 if late and any(isinstance(o, _PRODUCTS) for o in op.regions[0].ops):
                     self._in_order, self._is_apart = True, False
                 self._clashes |= clashes
@@ -129,19 +134,20 @@ class Tokens:
     def _is_needed(self, load: Op) -> bool:
         """Whether more than pure ops needs what is computed of ``load``. ``tileiras`` 13.5 stores such a tile where
         others are in shared memory, for it does not wait for it."""
-        needed, seen, way = self._needed, {load}, [(load, iter(_users(load)))]
-        while way:
-            users = way[-1][1]
-            for user in users:
+        needed, seen, way, left = self._needed, {load}, [load], [iter(_users(load))]
+        while left:
+            for user in left[-1]:
                 if user in needed or not is_pure(user):
-                    needed.update([each for each, _ in way])
+                    needed.update(way)
                     return True
                 if user not in seen:
                     seen.add(user)
-                    way.append((user, iter(_users(user))))
+                    way.append(user)
+                    left.append(iter(_users(user)))
                     break
             else:
                 way.pop()
+                left.pop()
         return False
 
     def _add(self, to: Accesses, key: Hashable, effect: int) -> None:
