@@ -153,7 +153,7 @@ def _pad(body: str, flags: str, width: int, digits: int | None, kind: str) -> st
 def failure(message: str, shape: tuple[int, ...], element: int, values: Sequence[int]) -> str:
     """What a failed ``assert`` op says: ``element`` is the first false one of a condition of ``shape``, row-major."""
     if not values:
-        return f"assertion failed: {message}"
+        return f"assertion failed: {message}" if message else "assertion failed"
     text = message.format(*values)
     index = tuple(map(int, np.unravel_index(element, shape)))
     return f"{text}, at element {index if len(index) > 1 else index[0]} of the tile" if shape else text

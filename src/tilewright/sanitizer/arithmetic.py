@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Array, Pointers
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
+from tilewright.ir.formatting import failure
 from tilewright.ir.ops.arith import Abs, Add, Cast, Div, Mul, Neg, Rem, Shl, Shr, Sub
 from tilewright.ir.ops.memory import Assert, Assume, AssumeBlocked, AssumeBounded, AssumeDivisible
 from tilewright.ir.ops.shape import Extract, Insert, PtrDiff, PtrOffset
@@ -255,7 +256,7 @@ def _assert(block: CheckedBlock, op: Assert, operands: list[Any], marks: Marks) 
     block.require_defined(op, op.condition, "an assertion depends on it")
     if operands[0].all():
         return
-    block.flag(op, "failed-assertion", ~operands[0], f"assertion failed: {op.message}", {}, marks)
+    block.flag(op, "failed-assertion", ~operands[0], failure(op.message, (), 0, ()), {}, marks)
     operands[0] = np.ones_like(operands[0])
 
 
