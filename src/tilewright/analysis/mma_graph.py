@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import Continue, For, LoopOp
 from tilewright.ir.ops.gpu.mma import GpuMma
@@ -31,18 +31,24 @@ def depends(later: MmaOp, earlier: Op) -> bool:
     return any(v.op is earlier for v in reachable((later.x, later.y), operands_within))
 
 
-def is_chained(op: Mma) -> bool:
-    """Whether the left operand of ``op``, or of an MMA op that adds to it or the other way round, is computed from the
-    result of an MMA op in the same block, or one from ``op``: warps that have whole rows of both exchange none."""
-    assert op.block is not None
-    mmas = [other for other in op.block.ops if isinstance(other, Mma)]
-    found: set[Mma] = set()
-    for other in mmas:
-        before = [m for v in reachable((other.x,), operands_within) for m in mmas if m is v.op]
-        found.update(before, [other] if before else ())
-    while more := [o for o in mmas if o not in found and any(r.acc is o.result or o.acc is r.result for r in found)]:
-        found.update(more)
-    return op in found
+def chained_mmas(block: Block) -> set[Op | None]:
+    """The MMA ops of ``block`` whose left operand, or that of one that adds to them or the other way round, is computed
+    from the result of one in ``block``, and those that it is computed from: warps that have whole rows of both exchange
+    none."""
+    mmas = dict.fromkeys(op for op in block.ops if isinstance(op, Mma))
+    products: set[Value] = set()  # what is computed from results of MMA ops
+    found: set[Op | None] = {v.op for v in reachable((op.x for op in mmas), operands_within) if v.op in mmas}
+    for op in block.ops:
+        if op in mmas or any(v in products for inner in op.walk() for v in inner.operands):
+            products.update(op.results)
+    found.update(op for op in mmas if op.x in products)
+    for op in reversed(mmas):
+        if op in found and op.acc.op in mmas:
+            found.add(op.acc.op)
+    for op in mmas:
+        if op.acc.op in found:
+            found.add(op)
+    return found
 
 
 def is_only_multiplied(value: Value) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilewright.analysis.gpu.contiguity import Contiguity
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import is_chained, is_factor
+from tilewright.analysis.mma_graph import chained_mmas, is_factor
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, float8_e4m3fn, float8_e5m2, float16
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout, log2
@@ -250,10 +250,12 @@ def along_axis(shape: _Shape, axis: int, warps: int) -> LinearLayout:
 
 @dataclass(frozen=True)
 class TensorCores:
-    """What multiplies in a CTA of so many ``warps``; whether ``fp8`` operands as they are."""
+    """What multiplies in a CTA of so many ``warps``; whether ``fp8`` operands as they are. ``chained`` has, by block,
+    the MMA ops that keep whole rows in a warp."""
 
     warps: int
     fp8: bool = False
+    chained: dict[Block, set[Op | None]] = field(default_factory=dict, compare=False)
 
     def dtype(self, op: Mma) -> DType:
         """What ``op`` multiplies its operands as: 8-bit floats as float16, which has all their values, where the
@@ -272,7 +274,10 @@ class TensorCores:
         instruction, shape = self.instruction(op), op.acc.tile.shape
         if instruction == mma.FMA:
             return mma.fma_accumulator_layout(shape, self.warps)
-        return mma.accumulator_layout(instruction, shape, self.warps, by_rows=is_chained(op))
+        assert op.block is not None
+        if op.block not in self.chained:
+            self.chained[op.block] = chained_mmas(op.block)
+        return mma.accumulator_layout(instruction, shape, self.warps, by_rows=op in self.chained[op.block])
 
 
 _LIKE_OPERAND = (memory.AssumeBlocked, memory.AssumeBounded, memory.AssumeDivisible, Scan)
