@@ -54,3 +54,63 @@ def test_groups(tmp_path: Path, environment: dict[str, str], how: str, said: str
     (tmp_path / "program.cu").write_text(PROGRAM)
     done = run(tmp_path / "program.cu", environment, how=how)
     assert (done.stdout, done.stderr) == ("0 wrong\n", said)
+
+
+UNEVEN = r"""#include <cstdio>
+#include <cuda_runtime.h>
+__device__ int of_warp(int sum) {
+  for (int by = 16; by > 0; by >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, by);
+  return sum;
+}
+__global__ void sums(int* out, int const* in, int n, int part) {  // lanes of a part wait in each iteration
+  int lane = threadIdx.x & 31, sum = 0;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+    int v = in[i];
+    if (lane < part) v += __shfl_xor_sync((1ull << part) - 1, v, 1);
+    sum += v + i;
+  }
+  out[blockIdx.x * blockDim.x + threadIdx.x] = of_warp(sum);
+}
+__global__ void later(int* out, int const* in, int n) {  // odd threads meet the others one iteration later
+  int t = threadIdx.x, sum = 0, odd = t % 2;
+  for (int i = t; i < n + odd * blockDim.x; i += blockDim.x) {
+    if (odd && i < blockDim.x) continue;
+    __syncthreads();
+    sum += in[i];
+  }
+  out[t] = of_warp(sum);
+}
+int main() {
+  int *in, *out, wrong = 0;
+  cudaMallocManaged(&in, 4 << 12); cudaMallocManaged(&out, 4 << 12);
+  for (int i = 0; i < 1 << 12; ++i) in[i] = i * i % 1001;
+  for (int block : {32, 96, 64}) {
+    int threads = 3 * block, n = 7 * threads;
+    for (int part : {0, 2, 16, 32}) {
+      sums<<<3, block>>>(out, in, n, part);
+      cudaDeviceSynchronize();
+      for (int t = 0; t < threads; ++t) {
+        int sum = 0;
+        for (int i = 0; i < n; ++i)
+          if (i % threads / 32 == t / 32) sum += in[i] + i + (i % 32 < part ? in[i ^ 1] : 0);
+        wrong += out[t] != sum;
+      }
+    }
+    later<<<1, block>>>(out, in, n);
+    cudaDeviceSynchronize();
+    for (int t = 0; t < block; ++t) {
+      int sum = 0;
+      for (int i = 0; i < n; ++i)
+        if (i % block / 32 == t / 32) sum += in[i % 2 ? i + block : i];
+      wrong += out[t] != sum;
+    }
+  }
+  printf("%d wrong\n", wrong);
+}
+"""
+
+
+def test_lanes_that_have_done_more_iterations_than_others(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "program.cu").write_text(UNEVEN)
+    done = run(tmp_path / "program.cu", environment)
+    assert (done.stdout, done.stderr, done.returncode) == ("0 wrong\n", "", 0)

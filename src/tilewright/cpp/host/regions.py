@@ -12,7 +12,9 @@ from tilewright.backends.native.templates import filled
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import HALVES, LEAVES, NEXT, SCALARS, Barrier, Split, addressed_names, names_in
 from tilewright.cpp.host.guards import IN_PLANE
+from tilewright.cpp.host.liveness import live
 from tilewright.cpp.host.spins import SPIN
+from tilewright.cpp.host.strides import COUNTS, YIELD
 from tilewright.cpp.host.uniform import Block
 from tilewright.frontend.cpp.llvm_instruction import LIFETIME, instruction, renamed
 
@@ -50,14 +52,18 @@ def region_functions(
     own += ["i64 %tw.slot"] if kernel.by_warps else []
     given, texts = ", ".join([*parameters, *own, *frame]), []
 
-    def add(name: str, region: Sequence[Block], group: str, parameters: str) -> None:
-        location, lines = debug.part(subprogram, _region(kernel, region))
+    def add(name: str, region: Sequence[Block], group: str, parameters: str, even: Sequence[str] = ()) -> None:
+        location, lines = debug.part(subprogram, _region(kernel, region, even))
         lines = [line + group if _is_of_a_thread(line) else line for line in lines]
         texts.append("\n".join([f"define internal i32 @{name}({parameters}) alwaysinline{location} {{", *lines, "}"]))
 
+    even = even_counts(kernel)
     for k, region in enumerate(kernel.regions):
         group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
         guard = kernel.guards.get(k)
+        if k in even:
+            counts = (f"ptr %tw.even{kernel.frame.index(name)}" for name in even[k])
+            add(names.even(k), region, group, ", ".join([given, *counts]), even[k])
         add(names.region(k), region if guard is None else guard.body, group, given)
         if guard is not None:
             add(names.asked(k), guard.asked, "", f"{given}, ptr %tw.bound")
@@ -72,6 +78,15 @@ def kept_by_warps(kernel: Split) -> list[str]:
     return [name for name in kernel.frame if kernel.allocas[name] in SCALARS and name not in addressed]
 
 
+def even_counts(kernel: Split) -> dict[int, list[str]]:
+    """The variables that count iterations of loops of ``strides``, by the regions behind these: where lanes of a warp
+    have done as many there is another function of such a region, which gets each of them once."""
+    counts = {name: kernel.allocas[name] for name in kept_by_warps(kernel) if name.startswith(COUNTS)}
+    known = live(kernel.regions, counts) if counts else []
+    starts = (k for k, barrier in enumerate(kernel.barriers, 1) if barrier.kind == YIELD)
+    return {k: sorted(known[k]) for k in starts if counts and known[k]}
+
+
 def knows_rows(kernel: Split, k: int) -> bool:
     """Whether region ``k`` knows a thread by more than its number in a plane of the block, which is its ``%tw.c0`` and
     its row 0 otherwise."""
@@ -80,7 +95,7 @@ def knows_rows(kernel: Split, k: int) -> bool:
     return bool(used.union(*(instruction(line).names for line in lines)) & {"%tw.c0", "%tw.c1"})
 
 
-def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
+def _region(kernel: Split, region: Sequence[Block], even: Sequence[str]) -> list[str]:
     used = names_in(region)
     own = used - set(kernel.frame)
     lines = []
@@ -109,7 +124,8 @@ def _region(kernel: Split, region: Sequence[Block]) -> list[str]:
             continue
         # A copy, which becomes a register; the loops of a region would store to memory in each iteration.
         lines += [f"  {name} = alloca {type}", f"  %tw.p{i} = getelementptr {type}, ptr %tw.f{i}, i64 {at}"]
-        lines += [f"  %tw.v{i} = load {type}, ptr %tw.p{i}", f"  store {type} %tw.v{i}, ptr {name}"]
+        first = f"%tw.even{i}" if name in even else f"%tw.p{i}"
+        lines += [f"  %tw.v{i} = load {type}, ptr {first}", f"  store {type} %tw.v{i}, ptr {name}"]
         if any(i.op == "store" and i.variable == name for b in region for i in map(instruction, b.lines)):
             leave += [f"  %tw.w{i} = load {type}, ptr {name}", f"  store {type} %tw.w{i}, ptr %tw.p{i}"]
     for i, name in enumerate(kernel.recomputed):
@@ -341,6 +357,9 @@ class Names:
 
     def asked(self, k: int) -> str:
         return f'"tw.asked{k}.{self.symbol}"'
+
+    def even(self, k: int) -> str:
+        return f'"tw.even{k}.{self.symbol}"'
 
     def run(self, k: int) -> str:
         return f'"tw.run{k}.{self.symbol}"'

@@ -308,6 +308,19 @@ done:
   ret i32 %number
 }
 
+;; even
+; whether a variable is the same in all lanes of a warp
+  $v.at = getelementptr $type, ptr %f$i, i32 %from
+  $v.all = load $vector, ptr $v.at, align 1
+  $v = extractelement $vector $v.all, i32 0
+  store $type $v, ptr %even$i
+  $v.one = insertelement $vector poison, $type $v, i32 0
+  $v.each = shufflevector $vector $v.one, $vector poison, <32 x i32> zeroinitializer
+  $v.eq = icmp eq $vector $v.all, $v.each
+  $v.bits = bitcast <32 x i1> $v.eq to i32
+  $v.same = icmp eq i32 $v.bits, -1
+  $v.so = and i1 $v.same, $so
+
 ;; together region
 ${r}start:
   store i32 0, ptr %met
@@ -316,7 +329,7 @@ ${r}start:
   br label %${r}lane
 ${r}lane:
   %${r}number = phi i32 [ 0, %${r}start ], [ %${r}more, %${r}lane ]
-  %${r}x = or disjoint i32 %x, %${r}number
+  %${r}x = add nuw nsw i32 %x, %${r}number
   %${r}wide = zext i32 %${r}number to i64
   %${r}from = or disjoint i32 %from, %${r}number
   %${r}thread = zext i32 %${r}from to i64

@@ -16,6 +16,7 @@ from tilewright.frontend.cpp.llvm_module import with_functions
 from tilewright.ir.reachable import reachable
 
 YIELD = 5  # the kind of such a barrier
+COUNTS = "%tw.stride."  # how the names begin of what counts iterations
 _STEPS = ("add", "sub", "mul", "shl", "zext", "sext", "trunc")
 INDEX = "__tw_simt_index"  # gives the coordinates of a thread
 _OF_BLOCKS = {*map(str, range(6, 12))}  # blockDim and gridDim
@@ -93,7 +94,7 @@ def _yield_in(
     phi = instruction(line)
     type, location = phi.type, "" if phi.debug is None else f", !dbg !{phi.debug}"
     (first, before), (_, latch) = phi.incoming
-    own = f"%tw.stride.{header[1:].strip(chr(34))}"
+    own = f"{COUNTS}{header[1:].strip(chr(34))}"
     count, again = f"{own}.count", f"{own}.again"
 
     def at(name: str, kind: str) -> list[str]:

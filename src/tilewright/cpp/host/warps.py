@@ -8,12 +8,13 @@ each other is an array over them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilewright.cpp.host.fission import HALVES, LEAVES, Split
 from tilewright.cpp.host.liveness import live as variables_live
 from tilewright.cpp.host.regions import (
     Names,
+    even_counts,
     frame_pointers,
     is_parallel,
     kept_by_warps,
@@ -61,7 +62,8 @@ def _region(
     stores: bool,
 ) -> str:
     frame = [f"%f{i}" for i in range(len(kernel.frame))]
-    call = _call(kernel, k, names, arguments, "lane", ("%x", "%y", "%z"), ("%given", "%taken"), frame, "%lane.thread")
+    words = ("%given", "%taken")
+    call = _call(names.region(k), arguments, "lane", ("%x", "%y", "%z"), words, frame, "%lane.thread")
     parts = any(0 < barrier.fixed_mask < 0xFFFFFFFF for barrier in kernel.barriers if barrier.mask)
     group = f", !llvm.access.group {names.group(k)}" if parts and is_parallel(kernel, k) else ""
     lines = simt_lines(
@@ -79,9 +81,7 @@ def _region(
 
 
 def _call(
-    kernel: Split,
-    k: int,
-    names: Names,
+    region: str,
     arguments: Sequence[str],
     own: str,
     coordinates: Sequence[str],
@@ -89,11 +89,12 @@ def _call(
     frame: Sequence[str],
     slot: str,
 ) -> str:
-    """The call of region ``k`` for a lane by values whose names begin with ``own``; ``words`` are what lanes give, and
-    what they get, and ``slot`` is the place of the lane in variables of ``frame`` that may be of its warp only."""
+    """The call of the function ``region`` for a lane by values whose names begin with ``own``; ``words`` are what lanes
+    give, and what they get, and ``slot`` is the place of the lane in variables of ``frame`` that may be of its warp
+    only."""
     others = [f"i64 %{own}.wide", *(f"ptr {name}" for name in (*words, "%masks")), f"i64 {slot}"]
     others += [f"ptr {name}" for name in frame]
-    return region_call(names.region(k), arguments, coordinates, f"%{own}.thread", others)
+    return region_call(region, arguments, coordinates, f"%{own}.thread", others)
 
 
 def _together(
@@ -111,15 +112,19 @@ def _together(
         return "\n".join(simt_lines("apart", name=names.together))
     rows = any(knows_rows(kernel, k) for k in range(len(kernel.regions)))
     kept = kept_by_warps(kernel)
+    even = even_counts(kernel)
     live = variables_live(kernel.regions, {name: kernel.allocas[name] for name in kept})
     frame = [f"%{'l' if name in kept else 'f'}{i}" for i, name in enumerate(kernel.frame)]
+    owned = [(i, name) for i, name in enumerate(kernel.frame) if name in kept]
     finished: list[str] = []
     stopped: list[str] = []
     regions: list[str] = []
     for k, region in enumerate(kernel.regions):
         ends = sorted({block.barrier for block in region if block.barrier or any("  ret " in n for n in block.lines)})
         words = f"%r{k}.given", f"%r{k}.taken"
-        call = _call(kernel, k, names, arguments, f"r{k}", [f"%r{k}.x", "%y", "%z"], words, frame, f"%r{k}.wide")
+        own = [*frame, *(f"%even{kernel.frame.index(name)}" for name in even.get(k, ()))]
+        region_name = names.even(k) if k in even else names.region(k)
+        call = _call(region_name, arguments, f"r{k}", [f"%r{k}.x", "%y", "%z"], words, own, f"%r{k}.wide")
         to = [line for end in ends for line in _goes_on(kernel, k, end, live, finished)]
         regions += _region_together(kernel, k, names, f"{call}{locations[1]}", ends, to, live)
         stopped.append(f"[ %r{k}.found, %r{k}.stop ]")
@@ -133,27 +138,16 @@ def _together(
         location=locations[0],
         head=[*head],
         frame=frame_pointers(kernel, shared=True),
-        kept=[
-            f"  %l{i} = alloca [{_LANES} x {kernel.allocas[name]}], align 64"
-            for i, name in enumerate(kernel.frame)
-            if name in kept
-        ],
+        kept=[f"  %l{i} = alloca [{_LANES} x {kernel.allocas[name]}], align 64" for i, name in owned]
+        + [f"  %even{i} = alloca {kernel.allocas[name]}" for i, name in owned],
         width="%c6" if rows else "%plane",
         rows="%c7" if rows else "1",
         cases=" ".join(f"i32 {k}, label %r{k}.enter" for k in starts),
-        enters=[
-            line
-            for k in starts
-            for line in (
-                f"r{k}.enter:",
-                *(_copies(kernel, f"r{k}.enter", live[k], "f", "l") if k else ()),
-                f"  br label %r{k}.start",
-            )
-        ],
+        enters=_enters(kernel, starts, live, even),
         regions=regions,
         places=", ".join(finished),
         yields=" ".join(f"i32 {k}, label %next" for k in yields),
-        found=", ".join(stopped),
+        found=", ".join([*stopped, *(f"[ 0, %r{k}.uneven ]" for k in starts)]),
     )
     return "\n".join(lines)
 
@@ -195,6 +189,23 @@ def _copies(kernel: Split, own: str, variables: set[str], source: str, target: s
             lines += [f"  {p}.{side} = getelementptr {type}, ptr {v}.{side}, i32 {part}" for side in "lf"]
             lines += [f"  {p} = load <{_COPIED} x {type}>, ptr {p}.{source}, align 1"]
             lines += [f"  store <{_COPIED} x {type}> {p}, ptr {p}.{target}, align 1"]
+    return lines
+
+
+def _enters(
+    kernel: Split, starts: Sequence[int], live: Sequence[set[str]], even: Mapping[int, Sequence[str]]
+) -> list[str]:
+    """Lines at which a warp enters the regions ``starts``, where its lanes have done as many iterations in those of
+    ``even``."""
+    lines = list[str]()
+    for k in starts:
+        lines += [f"r{k}.enter:", *(_copies(kernel, f"r{k}.enter", live[k], "f", "l") if k else ())]
+        so = "true"
+        for name in even.get(k, ()):
+            i, type = kernel.frame.index(name), kernel.allocas[name]
+            lines += simt_lines("even", v=f"%r{k}.even{i}", i=i, type=type, vector=f"<{_LANES} x {type}>", so=so)
+            so = f"%r{k}.even{i}.so"
+        lines += [f"  br i1 {so}, label %r{k}.start, label %r{k}.uneven", f"r{k}.uneven:", "  br label %stopped"]
     return lines
 
 

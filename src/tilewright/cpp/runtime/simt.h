@@ -44,8 +44,8 @@ using region = unsigned (*)(void** slots, unsigned const* coordinates, unsigned 
 // Runs the first `warps` whole warps from the region `at` on to a barrier of the block, or the end: how many got to the
 // same one, whose place is in `state`. The next one has parted, or is elsewhere. -1 if they cannot be run so.
 struct progress {
-    unsigned sum, place, set, begin;  // of predicates; of the barrier; where lanes of the one that stopped ended; where
-                                      // it and those behind it began
+    unsigned sum, place, set, begin;  // of predicates; of the barrier; where lanes of the one that stopped ended, none
+                                      // if it is yet to run; where it and those behind it began
 };
 using together = int (*)(void** slots, unsigned const* coordinates, unsigned warps, unsigned at, unsigned outcome,
                          void** words, unsigned* masks, unsigned* ended, progress* state);

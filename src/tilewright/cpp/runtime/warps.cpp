@@ -242,7 +242,7 @@ static unsigned run_together(worker* mine, unsigned const* coordinates, unsigned
         self.given = &self.buffers[0];
         self.taken = &self.buffers[1];
     }
-    if (found < 0 || done == whole) return done;
+    if (found < 0 || done == whole || !reached.set) return done;
     warp& parted = all[done];
     if (done) {  // the words are those of the first warp
         memcpy(parted.masks, all->masks, sizeof parted.masks);
