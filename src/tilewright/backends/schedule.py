@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from tilewright.records import dataclass
 
 ORDERS = ("in-order", "reverse", "random", "interleave")
 

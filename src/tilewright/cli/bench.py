@@ -7,7 +7,6 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from tilewright.cli.files import check_writable
 from tilewright.cli.kernels import add_kernel, arguments_of, find
 from tilewright.cli.output import say
 from tilewright.cli.parsers import add_command
+from tilewright.records import dataclass
 from tilewright.runtime.launchable import Launchable
 
 _MIN_CALLS = 5

@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tilewright.backends.cpu.threads import thread_count
+from tilewright.records import dataclass
 from tilewright.system.forks import load
 
 _WIDTH, _HEIGHT, _MARGIN = 720, 460, 64

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tilewright.backends.base import Grid, Machine
 from tilewright.backends.registry import get_backend
 from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.ir.types import TileType
+from tilewright.records import NamedTuple
 from tilewright.runtime.backend_choice import compiling_for
 from tilewright.runtime.compiling import cache_entry, compiled
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from tilewright.records import dataclass
 
 CPP = "Tile C++"
 PYTHON = "Python data model"

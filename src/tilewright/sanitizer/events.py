@@ -7,13 +7,13 @@ nothing of this is computed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from tilewright.backends.launch_arguments import Buffer
 from tilewright.ir.location import Loc
+from tilewright.records import dataclass
 from tilewright.sanitizer.report import Index, Violation
 from tilewright.sanitizer.windows import Box, Touched, Window
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from tilewright.ir.ops.linear import CombiningOp, Reduce, Scan
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, Undefined
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import TileType
+from tilewright.records import dataclass
 from tilewright.sanitizer.arithmetic import CHECKS
 from tilewright.sanitizer.arrays import ArrayState, injective
 from tilewright.sanitizer.block import CheckedBlock

@@ -8,11 +8,11 @@ reported at the end of its block, or when it comes back, unless an access has le
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.arith import Bitcast, Select
 from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Permute, PtrOffset, Reshape
+from tilewright.records import dataclass
 
 _PASSES_ON = (PtrOffset, Broadcast, Reshape, Permute, Cat, Extract, Select, Bitcast)
 _MANY = 4096  # of these a block may collect before those that were settled are dropped

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from tilewright.backends.reference.values import Array, Pointers
 from tilewright.ir.core import Op
 from tilewright.ir.enums import AtomicKind
 from tilewright.ir.ops import memory
+from tilewright.records import dataclass
 from tilewright.sanitizer.arrays import ArrayState
 from tilewright.sanitizer.observation import (
     ATOMIC,

@@ -12,8 +12,6 @@ numbers of *records*: a record is an operation of the program in one block betwe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +19,7 @@ from tilewright.backends.reference.values import Array
 from tilewright.ir.core import Op
 from tilewright.ir.enums import MemoryScope
 from tilewright.ir.ops.memory import MemoryOp
+from tilewright.records import NamedTuple, dataclass
 from tilewright.sanitizer.arrays import ArrayState
 from tilewright.sanitizer.report import Index
 from tilewright.sanitizer.windows import Touched

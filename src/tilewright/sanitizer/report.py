@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tilewright.ir.diagnostics import render
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
+from tilewright.records import dataclass
 from tilewright.sanitizer.categories import Category
 from tilewright.sanitizer.suppressions import suppressed
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from tilewright.backends.schedule import Schedule
 from tilewright.ir.errors import TileUndefinedError
+from tilewright.records import dataclass
 from tilewright.runtime.backend_choice import force_backend
 from tilewright.sanitizer.categories import CATEGORIES, category
 from tilewright.sanitizer.events import EventSink

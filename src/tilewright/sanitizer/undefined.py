@@ -8,7 +8,6 @@ Storing it where it is kept, branching on it and addressing memory with it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView
 from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Insert, Pack, Permute, Reshape, Unpack
 from tilewright.ir.types import TileType
+from tilewright.records import dataclass
 from tilewright.sanitizer.report import Related
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from tilewright.ir.enums import PaddingMode
 from tilewright.ir.ops import memory
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import PartitionViewType
+from tilewright.records import dataclass
 from tilewright.sanitizer.arrays import ArrayState, injective, outside_axis
 from tilewright.sanitizer.observation import (
     ATOMIC,

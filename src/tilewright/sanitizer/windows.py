@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Union
 
 import numpy as np
+
+from tilewright.records import dataclass
 
 Array = np.ndarray[Any, Any]
 Box = tuple[int, tuple[int, ...], tuple[int, ...]]  # the first position, extents and strides

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
 
+from tilewright.records import NamedTuple, dataclass
 from tilewright.runtime.backend_choice import requested
 from tilewright.tune.candidate import BATCH, Candidate, Work
 from tilewright.tune.compiling import Compilations

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tilewright.records import NamedTuple
 from tilewright.runtime.backend_choice import use_backend
 from tilewright.runtime.kernel import kernel as PythonKernel
 from tilewright.runtime.launch import specialization

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from tilewright.records import NamedTuple
 
 # What is cut off at each end of the ordered samples: the fifth that R. Wilcox recommends (Introduction to Robust
 # Estimation and Hypothesis Testing), nearly as exact as the mean for normal samples, and more so for long tails.

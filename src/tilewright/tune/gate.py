@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from tilewright import sanitizer
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
+from tilewright.records import dataclass
 from tilewright.runtime.launch import launch, specialization
 from tilewright.runtime.launchable import Launchable
 from tilewright.tune.arrays import Args, as_numpy, copy_of, named_arrays, on_host, with_arrays

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from tilewright.records import dataclass
 from tilewright.tune.attempts import Attempts, Failed
 from tilewright.tune.exhaustive import Failures, converge
 from tilewright.tune.progress import Progress

@@ -7,7 +7,7 @@ run while this one waits for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from tilewright.ir.ops.linear import Reduce, Scan
 from tilewright.ir.ops.memory import Bid, LocalArray, MemoryOp, NumBlocks
 from tilewright.ir.ops.shape import Constant, Undefined
 from tilewright.ir.semantics import as_ufunc
+from tilewright.records import NamedTuple
 
 Index = tuple[int, int, int]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tilewright.ir.ops.linear import Mma, MmaScaled, reduction_partials
 from tilewright.ir.ops.shape import Constant
 from tilewright.ir.semantics import TABLE, evaluate
 from tilewright.ir.types import Type
+from tilewright.records import NamedTuple
 
 Tiles = list[Array]
 

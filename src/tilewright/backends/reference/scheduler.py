@@ -6,13 +6,13 @@ import itertools
 import random
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tilewright.backends import deadlock
 from tilewright.backends.reference.interpreter import Index, Running
 from tilewright.backends.reference.memory import Memory
 from tilewright.backends.schedule import Schedule
 from tilewright.ir.ops.memory import MemoryOp
+from tilewright.records import dataclass
 
 # A block that has made this many strong memory operations lets the next one run. Blocks that pause at weak ones, too,
 # make as many of these as count for one strong operation. It hardly matters: 40 blocks that meet at a barrier take the

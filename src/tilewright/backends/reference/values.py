@@ -6,12 +6,12 @@ A numeric tile is an ndarray in the storage form of its dtype; the other types a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilewright.ir.types import PartitionViewType, TensorViewType
+from tilewright.records import dataclass
 
 Array = np.ndarray[Any, Any]
 
