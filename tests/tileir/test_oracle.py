@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +14,7 @@ import tilewright as ct
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.usefixtures("clean_imports")  # the file of an example has our cuda.tile
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -25,13 +23,10 @@ ROOT = Path(__file__).parents[2]
     ],
     ids=("python", "bytecode"),
 )
-def test_all_sides_agree(arguments: list[str]) -> None:
-    """In a process of its own: a file that imports ``cuda.tile`` gets ours, where none has imported the original."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((f"{ROOT}/src", f"{ROOT}/tests"))}
-    command = [sys.executable, "-m", "support.tile_ir_oracle", *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert ran.stdout.count("agrees") >= 4 and "cpu through Tile IR" in ran.stdout
+def test_all_sides_agree(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert tile_ir_oracle.main(arguments) == 0
+    said = capsys.readouterr().out
+    assert said.count("agrees") >= 4 and "cpu through Tile IR" in said
 
 
 def test_a_side_that_differs_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

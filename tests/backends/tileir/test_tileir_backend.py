@@ -291,6 +291,7 @@ def test_toolkits_of_other_releases_are_in_nobodys_way(monkeypatch: pytest.Monke
 
 
 @needs_assembler
+@pytest.mark.usefixtures("clean_imports")
 def test_the_command_shows_what_it_compiles(capsys: pytest.CaptureFixture[str]) -> None:
     options = [o for argument in ("f32[64]", "f32[64]", "f32[64]", "2.0", "16") for o in ("--arg", argument)]
     assert main(["inspect", f"{Path(__file__)}::scaled_sum", *options, "--backend", "tileir", "--target", "sm_90"]) == 0
