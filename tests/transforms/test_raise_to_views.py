@@ -38,9 +38,9 @@ RAISED = """
   %z = constant() {value = 0, type = !i64} : i64
   %h = max(%e, %z) : i64
   %w = make_tensor_view(%p, [%h], []) {type = !view<f32,[?],[1],i64>} : view<f32,[?],[1],i64>
-  %u = make_partition_view(%w) {type = !partition<view<f32,[?],[1],i64>,[8],[0],undetermined,[1]>}
-    : partition<view<f32,[?],[1],i64>,[8],[0],undetermined,[1]>
-  store_view(%u, %v, [%s]) {in_bounds = (false)}
+  %u = make_partition_view(%w) {type = !partition<view<f32,[?],[1],i64>,[8],[0],undetermined,[8]>}
+    : partition<view<f32,[?],[1],i64>,[8],[0],undetermined,[8]>
+  store_view(%u, %v, [%i]) {in_bounds = (false)}
   return()
 }
 """

@@ -148,14 +148,15 @@ def _axes_of(terms: Sequence[Term], bounds: Sequence[Less]) -> list[_Axis] | Non
 
 
 class _ViewAxis(NamedTuple):
-    """An axis of a view, and where along it the tile is, whose axis is ``axis``."""
+    """An axis of a view, and where along it the tile is, whose axis is ``axis``: so many steps of ``step`` elements."""
 
     axis: int | None
     length: int
     extent: int | Value
     stride: int | Value
     start: int | Value
-    in_bounds: bool
+    in_bounds: bool = False
+    step: int = 1
 
 
 class _View:
@@ -169,11 +170,11 @@ class _View:
     def add(self, axis: _Axis) -> None:
         """An axis. Where its lowest index is not surely 0, it begins with that, or where the tile does."""
         index, stride = axis.index, self._scalar(axis.stride)
-        start = self._sum(index.first)
+        start, step = self._sum(index.first), 1
         if not axis.high:
             self._move(start, stride)
             if index.axis is not None:
-                self._axes.append(_ViewAxis(index.axis, index.length, index.length, stride, 0, True))
+                self._axes.append(_ViewAxis(index.axis, index.length, index.length, stride, 0, in_bounds=True))
             return
         high = list(axis.high)
         if any(n.range(self._ranges, _MOST)[1] > index.highest + 1 for n in high):
@@ -182,13 +183,25 @@ class _View:
         if axis.begins_at_zero(self._ranges):
             if any(n.range(self._ranges)[0] < 0 for n in high):
                 end = self._most(Max, [end, 0])
+            if (tile := self._tile_number(index)) is not None:
+                start, step = tile, index.length
         else:
             low = self._most(Max, [self._sum(n, bound=True) for n in axis.low]) if axis.low else start
             self._move(low, stride)
             less = self._times(low, -1)
             start = self._plus(start, less) if axis.low else 0
             end = self._most(Max, [self._plus(end, less), 0])
-        self._axes.append(_ViewAxis(index.axis, index.length, end, stride, start, False))
+        self._axes.append(_ViewAxis(index.axis, index.length, end, stride, start, step=step))
+
+    def _tile_number(self, index: Affine) -> Value | None:
+        """The scalar of which the first of ``index`` is a multiple by its length, if nothing wraps around there."""
+        ((first, factor), *others) = index.scalars or ((None, 0),)
+        if first is None or others or factor != 1 or index.constant or not isinstance(product := first.op, Mul):
+            return None
+        low, high = (n * index.length for n in self._ranges.range(product.lhs))
+        dtype = first.tile.element
+        fits = constant_of(product.rhs) == index.length and dtype.min <= low and high <= dtype.max
+        return self._scalar(product.lhs) if fits else None
 
     def load(self, op: Load, padding: PaddingMode) -> Value:
         """What ``op`` loads."""
@@ -222,7 +235,7 @@ class _View:
         type_ = TensorViewType(self._dtype, shape, strides, int64)
         view = b.emit(MakeTensorView, base, *([n for n in ns if isinstance(n, Value)] for ns in numbers), type=type_)
         lengths = tuple(self._axes[k].length for k in order)
-        parts = PartitionViewType(type_, lengths, tuple(order), padding, (1,) * len(lengths))
+        parts = PartitionViewType(type_, lengths, tuple(order), padding, tuple(self._axes[k].step for k in order))
         starts = [self._axes[k].start for k in order]
         indices = [self._wide(n) if isinstance(n, int) else n for n in starts]
         return b.emit(MakePartitionView, view, type=parts), indices
