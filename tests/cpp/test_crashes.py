@@ -181,7 +181,9 @@ def test_programs_without_python_name_lines_where_the_compiler_is_still_there(pr
     assert [code for code, _, _ in said.values()] == [0, -signal.SIGSEGV, 0, -signal.SIGSEGV, 0], said
     assert said[0][1] == said[7][1] == error
     assert f"tilewright: {program}:{line('store')}: an access to address" in said[0][2]
-    assert f"tilewright: {program}:{line('past an array')}: an access outside of the variables of a block" in said[11][2]
+    assert (
+        f"tilewright: {program}:{line('past an array')}: an access outside of the variables of a block" in said[11][2]
+    )
     assert f"tilewright: {program}:{line('load')}: the program crashes: " in said[4][2]
     assert f"{program}:{line('a tile')}:" in said[7][2] and "through 'p', which is a null pointer" in said[7][2]
     assert f"tilewright: {program}:{line('found in memory')}: the program crashes: " in said[8][2]

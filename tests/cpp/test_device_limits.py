@@ -64,3 +64,16 @@ def test_direct_accesses_of_the_host_are_told_each_time(tmp_path: Path) -> None:
     for done in (run(tmp_path, ACCESSES), run(tmp_path, ACCESSES)):  # the second one from the cache
         assert (done.stdout, done.returncode) == ("0.5 3 0\n1105 1000\n", 0)
         assert done.stderr.splitlines() == wanted
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        ("int& x) { x = 1; }", "2:24: parameter 1 of the kernel k is a reference; pass a pointer, or a value"),
+        ("int* p, ...) { *p = 1; }", "2:1: parameter 2 of the kernel k is of a variable number"),
+        ("int* p) { __shared__ int s[2] = {0, 3}; *p = s[1]; }", "2:1: the __shared__ variable s has an initial value"),
+    ],
+)
+def test_kernels_that_cuda_does_not_have(tmp_path: Path, kernel: str, message: str) -> None:
+    done = run(tmp_path, f"#include <cuda_runtime.h>\n__global__ void k({kernel}\nint main() {{}}\n")
+    assert f"program.cu:{message}" in done.stderr and done.returncode != 0, done.stderr

@@ -53,7 +53,9 @@ def test_error_codes(tmp_path: Path, environment: dict[str, str]) -> None:
     """
     out, err, status = run_main(tmp_path, environment, body)
     assert (out, status) == ("out of memory, cudaErrorNotReady, unrecognized error code\n", 0)
-    assert err == "tilewright: mark() is a tile kernel: its block is 1, and the first extent of its grid below 2^24\n" * 2
+    assert (
+        err == "tilewright: mark() is a tile kernel: its block is 1, and the first extent of its grid below 2^24\n" * 2
+    )
 
 
 def test_streams_events_and_devices(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -97,7 +97,14 @@ def test_threads_that_wait_for_others_of_their_block_and_grid_let_them_run(tmp_p
     command = [sys.executable, "-m", "tilewright", how, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     first, *lines = done.stdout.splitlines()
-    answers = ["cudaSuccess 5", "cudaSuccess 256", "cudaSuccess 64", "cudaSuccess 192", "cudaSuccess -1431655766", "300 0"]
+    answers = [
+        "cudaSuccess 5",
+        "cudaSuccess 256",
+        "cudaSuccess 64",
+        "cudaSuccess 192",
+        "cudaSuccess -1431655766",
+        "300 0",
+    ]
     assert first.startswith("cudaSuccess ") and lines[:6] == answers, (done.stdout, done.stderr)
 
 

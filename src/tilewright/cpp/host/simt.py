@@ -347,11 +347,7 @@ def _without_null_accesses(text: str, functions: set[str]) -> str:
 
 def _declared(text: str) -> str:
     """The module ``text`` with declarations of what threads wait by, where it calls that."""
-    heads = {
-        BARRIER: "i32 @{}(i32, i32, ptr, i32)",
-        EXCHANGE: "ptr @{}(i32, i64, i32, ptr, i32)",
-        ENTERS: "void @{}()",
-    }
+    heads = {BARRIER: "i32 @{}(i32, i32, ptr, i32)", EXCHANGE: "ptr @{}(i32, i64, i32, ptr, i32)", ENTERS: "void @{}()"}
     for name, head in heads.items():
         if f"@{name}(" in text and name not in parts_of(text).declared:
             text += f"\ndeclare {head.format(name)}\n"

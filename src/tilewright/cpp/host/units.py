@@ -15,7 +15,12 @@ from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request, file_number, kernel_key
 from tilewright.frontend.cpp import module, optimize
 from tilewright.frontend.cpp.assembly import without_assembly
-from tilewright.frontend.cpp.device_limits import host_accesses, refuse_host_constructs, refuse_long_double
+from tilewright.frontend.cpp.device_limits import (
+    host_accesses,
+    refuse_host_constructs,
+    refuse_long_double,
+    refuse_shared_values,
+)
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.llvm_module import parts_of
 from tilewright.frontend.cpp.llvm_text import parse_constant
@@ -55,6 +60,7 @@ def compiled(request: Request) -> Made:
         refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
         refuse_host_constructs(llvm, simt, texts, dict(request.defines))
         refuse_long_double(llvm, simt, texts)
+        refuse_shared_values(llvm, texts)
         threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)
     described = module.described(host.llvm, [*kernels, *simt])
     pieces = {symbol: found for symbol, _, found in described[: len(kernels)]}

@@ -60,8 +60,8 @@ def parameter_pieces(locations: Locations, subprogram: int) -> list[Piece]:
 
 
 def refuse_owners(locations: Locations, subprogram: int) -> None:
-    """TileTypeError, where it is declared, for a parameter of a kernel that is, or has, a container of the C++ library,
-    or what else owns memory of the host."""
+    """TileTypeError, where it is declared, for a parameter of a kernel that is a reference, or that is, or has, a
+    container of the C++ library, or what else owns memory of the host."""
     _Signature(locations, subprogram).refuse_owners()
 
 
@@ -93,6 +93,10 @@ class _Signature:
     def refuse_owners(self) -> None:
         types = self._types()
         for self.position, reference in enumerate(types):
+            if reference == "null":
+                self._fail("is of a variable number", "give the kernel a pack of parameters, or an array")
+            if self.locations.fields(int(reference[1:])).get("tag", "") in _REFERENCES:
+                self._fail("is a reference", "pass a pointer, or a value")
             self._refuse_owner(reference)
 
     def _refuse_owner(self, reference: str) -> None:

@@ -43,6 +43,8 @@ _OTHERS = {  # what the compiler calls, or finds, for a construct
     "call new",
 }
 _LONG_DOUBLE = ("x86_fp80", "fp128")  # in LLVM
+_VALUE = re.compile(r"\b(?:i\d+|float|double|half|bfloat) (-?[\w.+]+)")  # of a scalar, in a constant
+_ZERO = re.compile(r"-?0(?:\.0+e\+00)?|0x[HRKLM]?0+|false|undef|poison")
 _OTHER_PASS = re.compile(r"\.\d+$")  # in the symbol of what the host has code of its own for
 _INSTEAD = "use arrays, new and delete, or what <cuda/std/...> has"
 
@@ -100,6 +102,25 @@ def refuse_long_double(llvm: str, kernels: Collection[str], texts: Mapping[str, 
             f"{source_name(symbol)}() runs on the device and uses long double, which devices do not have; use double"
         )
         raise TileUnsupportedFeatureError(message, loc if at is None else locations.loc(at))
+
+
+def refuse_shared_values(llvm: str, texts: Mapping[str, str]) -> None:
+    """TileUnsupportedFeatureError, where it is declared, for a variable in shared memory that begins with a value."""
+    parts = parts_of(llvm)
+    locations = Locations(parts.metadata)
+    for variable in parts.variables.values():
+        values = _VALUE.findall(variable.rest) if "thread_local" in variable.how else ()
+        if all(_ZERO.fullmatch(value) for value in values):
+            continue
+        number = int(variable.rest.rpartition("!dbg !")[2].split(",")[0] or -1)
+        fields = locations.fields(int(locations.fields(number).get("var", "!-1")[1:]))
+        loc = locations.variable(fields)
+        if loc is not None and loc.file in texts:
+            raise TileUnsupportedFeatureError(
+                f"the __shared__ variable {fields['name']} has an initial value, which shared memory does not take; "
+                "let a thread assign it, before a barrier",
+                loc,
+            )
 
 
 def host_accesses(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> list[str]:
