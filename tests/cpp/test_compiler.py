@@ -13,6 +13,7 @@ import pytest
 
 from tilewright.cli.cxx import _parsed
 from tilewright.cli.errors import UsageError
+from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.frontend.cpp.toolchain import compiler_command
 
 KERNELS = """
@@ -311,3 +312,12 @@ def test_words_as_nvcc_takes_them_needs_no_compiler(
 def test_words_that_are_refused_by_name_needs_no_compiler(word: str) -> None:
     with pytest.raises(UsageError, match=re.escape(word)):
         _parsed([word, "a.cu"])
+
+
+def test_the_folder_of_our_headers_may_be_named(tmp_path: Path) -> None:
+    """As CUDA::cudart of CMake does."""
+    text = "#include <cuda_tile.h>\n#include <cuda_runtime.h>\n__tile_global__ void k(int* p) { *p = 1; }\n"
+    (tmp_path / "kernels.cu").write_text(text + "void run(int* p) { k<<<1, 1>>>(p); }\n")
+    command = [sys.executable, "-m", "tilewright", "c++", f"-I{INCLUDE_DIR}", "-c", "kernels.cu", "-o", "kernels.o"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.stderr, done.returncode) == ("", 0) and (tmp_path / "kernels.o").stat().st_size > 0

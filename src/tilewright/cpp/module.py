@@ -12,6 +12,7 @@ from typing import Any, Union
 
 from tilewright.backends.registry import backend_names
 from tilewright.cpp.translation import Request, kernel_function, kernel_names
+from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.frontend.cpp.source import declared_kernels, with_keywords
 from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
@@ -70,7 +71,8 @@ def request_of(
             raise ValueError(f"{macro!r} is not the name of a macro")
         if value is not None and not isinstance(value, (str, int)):
             raise ValueError(f"the macro {macro} is {value!r}; it must be text, an integer, a bool or None")
-    folders = [os.fspath(folder) for folder in include_dirs]
+    own = os.path.realpath(INCLUDE_DIR)  # it is searched anyway, and its headers are not the user's
+    folders = [os.fspath(folder) for folder in include_dirs if os.path.realpath(folder) != own]
     if isinstance(source_or_path, str) and any(c in source_or_path for c in "\n;{"):
         text, shown = source_or_path, name or "<tile C++>"
         linecache.cache[shown] = (len(text), None, text.splitlines(True), shown)  # so that messages can quote it
