@@ -21,7 +21,7 @@ from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 
 PRODUCTS = [
     Product((128, 64, 128), (64, 64, 64)),
-    Product((256, 128, 96), (64, 64, 32), BF16, BF16),
+    Product((256, 128, 192), (64, 64, 64), BF16, BF16),
     Product((256, 64, 192), (64, 64, 64), left=True, out=BF16),
     Product((128, 128, 256), (64, 64, 128), E4M3, right=True),
     Product((256, 64, 64), (64, 64, 32), "float32", right=True, rounded=True),
@@ -90,7 +90,7 @@ def test_persistent_loops(rows: int, blocks: int, kernel: Callable[..., None], m
 def test_several_loops(kernel: Callable[..., None], columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those after the persistent loop are of one CTA, or of pairs. Neighbours have five times tiles in common, of two
     steps: once both operands are, four times one."""
-    product = Product((192, columns, 40), (64, 64, 32), out="float16")
+    product = Product((192, columns, 72), (64, 64, 64), out="float16")
     found = in_both(product, kernel, 4, monkeypatch, None)
     assert found == [20, 20]
 

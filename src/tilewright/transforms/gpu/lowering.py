@@ -41,6 +41,7 @@ from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
 from tilewright.transforms.gpu.stage_stores import StageStores
 from tilewright.transforms.gpu.transpose_mma import DropUnitBatches, TransposeMma
+from tilewright.transforms.gpu.widen_steps import WidenSteps
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
 
@@ -114,8 +115,9 @@ def lower_to_gpu(
     if target is not None and target.has_wgmma and function.ops_of(Mma):
         function = reshaped(function, DropUnitBatches())
         chosen = ChooseWgmma(target, num_warps, realign=realign)
-        turned = reshaped(function, TransposeMma())
-        made, ctas = _chosen(turned, chosen, shared_bytes, staged=turned is not function)
+        widened = run_passes(function, (WidenSteps(),))
+        turned = reshaped(widened, TransposeMma())
+        made, ctas = _chosen(turned, chosen, shared_bytes, staged=turned is not widened)
         if WGMMA_WARPS in made.hints:
             if ctas:
                 made.hints[CTAS_OF_SM] = ctas

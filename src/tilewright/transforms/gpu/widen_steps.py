@@ -1,0 +1,128 @@
+"""Loops of products in short steps along k do several at once, as many as rows of an operand along k have room for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.opdef import with_operands
+from tilewright.ir.ops.arith import And, Cast, Max, Sub
+from tilewright.ir.ops.control import Continue, For
+from tilewright.ir.ops.gpu.tma import SWIZZLES
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import LoadView, MakePartitionView
+from tilewright.ir.ops.shape import Permute, Reshape, constant_of
+from tilewright.ir.rewrite import Rewriter, clone_block, open_block, replace_ops
+from tilewright.transforms.base import InPlacePass
+
+_LINE = max(SWIZZLES)  # bytes of a row in shared memory, which the TMA unit copies in one request
+_MOVES = (Permute, Reshape, Cast)
+
+
+class WidenSteps(InPlacePass):
+    """Puts two loops in the place of one that adds products of tiles that it loads: of so many steps at once that rows
+    along k are as long as the TMA unit copies, and of what is left. Sums are those of the loop, in its order.
+
+    Runs before ``choose-wgmma``.
+    """
+
+    name: ClassVar[str] = "widen-steps"
+
+    def change(self, function: Function) -> bool:
+        found = {op: axes for op in function.ops_of(For) if (axes := _axes_of_k(op)) is not None}
+        widened = {op: (axes, n) for op, axes in found.items() if (n := _steps(axes)) > 1}
+        return replace_ops(function, widened, _widened)
+
+
+def _axes_of_k(loop: For) -> dict[Op, int] | None:
+    """For each op of ``loop`` that is or moves a tile, the axis along which its steps are; None for a loop that does
+    other things than to add products of these."""
+    if constant_of(loop.step) != 1 or not loop.carried:
+        return None
+    axes: dict[Op, int] = {}
+    for op in loop.body.ops:
+        axis = None
+        if isinstance(op, LoadView):
+            axis = _axis_of_load(op, loop)
+        elif isinstance(op, _MOVES):
+            axis = _moved(op, axes)
+        elif isinstance(op, Mma) and op.acc in loop.carried and op.acc.tile.rank == 2:
+            alone = list(op.acc.users) == [op] and list(op.result.users) == [loop.body.terminator]
+            along_k = [axes.get(v.op) if v.op is not None else None for v in (op.x, op.y)] == [1, 0]
+            axis = 0 if alone and along_k else None
+        elif isinstance(op, Continue):
+            continue
+        if axis is None:
+            return None
+        axes[op] = axis
+    return axes
+
+
+def _axis_of_load(op: LoadView, loop: For) -> int | None:
+    """The axis of what ``op`` loads that the number of the step decides, if that alone decides which tile it is."""
+    number = loop.body.args[0]
+    steps = [k for k, index in enumerate(op.indices) if index is number]
+    inside = any(v.op is not None and v.op.block is loop.body for v in (op.view, *op.indices))
+    known = isinstance(op.view.op, MakePartitionView) and not inside
+    return steps[0] if known and len(steps) == 1 and op.is_weak else None
+
+
+def _moved(op: Op, axes: dict[Op, int]) -> int | None:
+    """Where the axis of the operand of ``op`` is after it."""
+    (x, *_), (result,) = op.operands, op.results
+    axis = None if x.op is None else axes.get(x.op)
+    if axis is None or isinstance(op, Cast):
+        return axis
+    if isinstance(op, Permute):
+        return op.axes.index(axis)
+    before, after = ([k for k, n in enumerate(v.tile.shape) if n != 1] for v in (x, result))
+    same = [x.tile.shape[k] for k in before] == [result.tile.shape[k] for k in after]
+    return after[before.index(axis)] if same and axis in before else None
+
+
+def _steps(axes: dict[Op, int]) -> int:
+    """How many steps rows along k have room for. One, where threads transpose bytes."""
+    found = []
+    for op, axis in axes.items():
+        if isinstance(op, LoadView):
+            t, size = op.view.partition, op.result.tile.element.bytes
+            transposed = size == 1 and t.view.strides[t.order[axis]] != 1
+            found.append(1 if transposed else _LINE // (t.tile_shape[axis] * size))
+    return min(found, default=1)
+
+
+def _widened(rewriter: Rewriter, op: For, how: tuple[dict[Op, int], int], b: Builder) -> Sequence[Value]:
+    axes, n = how
+    lower, upper, step = rewriter.all(op.bounds)
+    number = lower.tile.element
+    left = b.emit(And, b.emit(Sub, upper, lower), b.constant(n - 1, number))
+    middle = b.emit(Max, b.emit(Sub, upper, left), lower)
+    views = {load: _wide_view(rewriter, load, axis, n, b) for load, axis in axes.items() if isinstance(load, LoadView)}
+    outside = dict(rewriter.values)
+    body = open_block(op.body, rewriter.values)
+    with b.at(body):
+        for inner in op.body.ops:
+            b.loc = inner.loc
+            operands = rewriter.all(inner.operands)
+            if isinstance(inner, LoadView):
+                operands[0] = views[inner]
+            if isinstance(inner, Reshape):
+                shape = tuple(m * n if k == axes[inner] else m for k, m in enumerate(inner.shape))
+                made = b.emit_op(Reshape, *operands, shape=shape)
+            else:
+                made = b.insert(with_operands(inner, operands))
+            rewriter.values.update(zip(inner.results, made.results))
+    wide = b.emit_op(For, lower, middle, b.constant(n, number), rewriter.all(op.inits), body=body)
+    rest = clone_block(op.body, outside)
+    return b.emit_op(For, middle, upper, step, wide.results, body=rest).results
+
+
+def _wide_view(rewriter: Rewriter, load: LoadView, axis: int, n: int, b: Builder) -> Value:
+    """The view of ``load`` in tiles of ``n`` steps, which still begin at every step."""
+    made, t = load.view.op, load.view.partition
+    assert isinstance(made, MakePartitionView)
+    shape = tuple(m * n if k == axis else m for k, m in enumerate(t.tile_shape))
+    return b.emit(MakePartitionView, rewriter.value(made.view), type=replace(t, tile_shape=shape))
