@@ -107,7 +107,7 @@ def _describe(
     if roots.shared is not None and roots.shared in written:
         mixed.add(roots.shared)
     for op in function.walk():
-        if not isinstance(op, (memory.LoadView, memory.StoreView)) or not _wants_descriptor(op, target):
+        if not isinstance(op, (memory.LoadView, memory.StoreView)) or not _wants_descriptor(op, target, chosen=chosen):
             continue
         root = roots.underlying_object(op.view)
         if may_alias(root, mixed):
@@ -156,13 +156,14 @@ def _only_multiplied(value: Value) -> bool:
     )
 
 
-def _wants_descriptor(op: memory.LoadView | memory.StoreView, target: GpuTarget) -> bool:
+def _wants_descriptor(op: memory.LoadView | memory.StoreView, target: GpuTarget, *, chosen: bool) -> bool:
     hint = resolved(op.allow_tma, target)
     if hint is False or not op.is_weak:
         return False
     if isinstance(op, memory.StoreView):
         return hint is True or (_is_large(op.value) and not _is_transposed(op, target))
-    return hint is True or _reaches_mma(op.results[0])
+    beside = chosen and op.parent is None and _is_large(op.results[0])
+    return hint is True or beside or _reaches_mma(op.results[0])
 
 
 def _reaches_mma(value: Value) -> bool:

@@ -45,16 +45,18 @@ def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
             name = "multiply-adds" if op.instruction == FMA else f"mma.sync of {_sizes(op.instruction)}"
             yield f"line {op.loc.line}: {name}"
         elif isinstance(op, TmaLoad):
-            ring, of = op.buffer.op, op.map.op
-            assert isinstance(ring, SharedCopy) and isinstance(ring.buffer.op, SharedAlloc)
-            t, copies = ring.result.type, ring.buffer.op.type.copies
+            ring, of, t = op.buffer.op, op.map.op, op.buffer.type
             assert isinstance(t, SharedType)
+            ahead = "when all is multiplied"
+            if isinstance(ring, SharedCopy):
+                assert isinstance(ring.buffer.op, SharedAlloc)
+                ahead = f"up to {ring.buffer.op.type.copies} ahead"
             both = "" if op.both is None else ", which pairs of CTAs share where both need the same"
             how = "" if isinstance(of, ParameterMap) else " of arrays of a list"
             if isinstance(of, ParameterMap) and of.needs_realign:
                 how = " of a copy, where the TMA unit cannot read the array"
                 how = " of a transposed copy" if of.transposed else how
-            yield f"line {op.loc.line}: TMA loads tiles of {_sizes(t.shape)}{how}, up to {copies} ahead{both}"
+            yield f"line {op.loc.line}: TMA loads tiles of {_sizes(t.shape)}{how}, {ahead}{both}"
         elif isinstance(op, (GlobalLoad, GlobalStore)) and op.ptrs.tile.rank:
             name = "loads" if isinstance(op, GlobalLoad) else "stores"
             yield f"line {op.loc.line}: {name} {op.vector * op.ptrs.tile.pointee.bytes} bytes a thread at once"

@@ -97,7 +97,10 @@ class _Assigner:
             return found
         assert layout is not None, value
         home = self.available.get(value)
-        if home is not None:
+        if home is not None and self._is_widened(value):
+            assert value.op is not None
+            found = self._clone(value.op, lambda v: self.get(v, layout)).result
+        elif home is not None:
             x = self.made[value, home]
             found = self.b.emit(ConvertLayout, x, type=value.tile.with_layout(layout))
         else:
@@ -108,6 +111,13 @@ class _Assigner:
             found.name = value.name
         self.made[value, layout] = found
         return found
+
+    def _is_widened(self, value: Value) -> bool:
+        """Whether ``value`` is a wider form of what is loaded, of which fewer bytes go to other threads."""
+        op = value.op
+        if not isinstance(op, Cast) or op.x not in self.available:
+            return False
+        return op.x.tile.element.bitwidth < value.tile.element.bitwidth
 
     def at_home(self, value: Value) -> Value:
         """``value`` in its home, or in the layout of accesses if it has none; scalars as they are."""

@@ -18,6 +18,7 @@ from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, Fetch
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
 from tilewright.ir.types import SharedType
 from tilewright.transforms.gpu.allocate_shared import OutOfSharedMemory
+from tilewright.transforms.gpu.mma_loops import readers
 from tilewright.transforms.gpu.stage_stores import group_buffers, put_groups
 
 BARRIERS = 1024  # bytes for barriers, and what alignment takes
@@ -153,7 +154,9 @@ def fetch_groups(function: Function) -> list[Group]:
     found: list[Group] = []
     for op in function.ops_of(Fetch):
         assert op.block is not None
-        mmas, beside = set(_readers(op.result)), [g for g in found if g.block is op.block]
+        mmas, beside = readers(op.result), [g for g in found if g.block is op.block]
+        if not mmas:
+            continue  # it is fetched when all has been multiplied
         same = next((f for g in beside for f in g.fetches if _are_one(f, op)), None)
         group = next((g for g in beside if (g.mmas & mmas if same is None else same in g.fetches)), None)
         if group is None:
@@ -174,15 +177,6 @@ def _are_one(first: Fetch, other: Fetch) -> bool:
     between = ops[ops.index(first) : ops.index(other)]
     overwritten = any(isinstance(user, StageOperand) for f in (first, other) for user in f.result.users)
     return first.operands == other.operands and not overwritten and all(isinstance(op, Fetch) for op in between)
-
-
-def _readers(value: Value) -> Iterator[Wgmma]:
-    """The MMA ops that read what was fetched, or what threads make of it in shared memory."""
-    for op in value.users:
-        if isinstance(op, Wgmma):
-            yield op
-        else:
-            yield from _readers(op.results[0])
 
 
 def _loops(block: Block | None) -> Iterator[Op]:
@@ -242,19 +236,29 @@ def needed_elsewhere(function: Function, *, after: bool = True) -> int:
     conversions, later = 0, set[Op]()
     if not after:
         found = [list(op.walk()) for op in block_of(function.body, Fetch).ops]
-        fetching = max(i for i, ops in enumerate(found) if any(isinstance(op, Fetch) for op in ops))
+        fetching = max(i for i, ops in enumerate(found) if any(isinstance(o, Fetch) and readers(o.result) for o in ops))
         later.update(op for ops in found[fetching + 1 :] for op in ops)
     for op in function.ops_of(ConvertLayout):
         if op not in later:
             size = 8 if op.type.is_pointer else op.type.element.bytes
             conversions = max(conversions, size * op.type.size)
-    return stores + staged_bytes(function) + conversions
+    late = [op.type.bytes for op in function.ops_of(Fetch) if not readers(op.result)] if after else []
+    return max(stores, *late, 0) + staged_bytes(function) + conversions
 
 
 def staged_bytes(function: Function) -> int:
     """Shared memory of operands that threads compute or gather."""
     staged = (op for op in function.ops_of(StageOperand) if op.buffer is None)
     return sum(op.copies * op.type.bytes for op in staged)
+
+
+def barrier_of_last(b: Builder, function: Function) -> Value | None:
+    """The barrier of what is fetched when all has been multiplied, one tile after the other; None without any."""
+    if all(readers(op.result) for op in function.ops_of(Fetch)):
+        return None
+    full = b.emit(SharedAlloc, type=barriers_type(1))
+    b.emit_op(MbarrierInit, full, count=1)
+    return full
 
 
 def allocate_ring(b: Builder, ring: Ring, arrivals: int) -> None:

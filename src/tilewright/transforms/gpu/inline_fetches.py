@@ -25,6 +25,7 @@ from tilewright.transforms.gpu.fetch_rings import (
     BARRIERS,
     Group,
     allocate_ring,
+    barrier_of_last,
     choose_stages,
     fetch_groups,
     rings_of,
@@ -142,9 +143,10 @@ class InlineFetches:
         before = len(b.block.ops)
         for ring in rings:
             allocate_ring(b, ring, 0)
+        last = barrier_of_last(b, function)
         b.emit_op(Barrier)
         begins = b.block.ops[before:]
-        inline = _Inline(function, groups, values)
+        inline = _Inline(function, groups, values, last)
         inline.b = b
         inline.partition()
         needed = block_of(b.block, TmaLoad)
@@ -158,12 +160,16 @@ class InlineFetches:
 class _Inline(Consumer):
     """All warps: what they wait for, the first thread of them copies."""
 
-    def __init__(self, function: Function, groups: Sequence[Group], values: dict[Value, Value]) -> None:
-        super().__init__(function, groups, values)
+    def __init__(
+        self, function: Function, groups: Sequence[Group], values: dict[Value, Value], last: Value | None
+    ) -> None:
+        super().__init__(function, groups, values, last)
         self._at_once = any(g.ring.stages > 1 for g in groups)
         self._coming: list[Group] = []  # fetched once, and not waited for yet
         loops = [op for op in function.ops_of(For) if any(g.block is op.body for g in groups)]
         self._after = {a: b for a, b in pairwise(loops) if _goes_on(a, b, groups)}
+
+    beside: ClassVar[dict[str, int]] = {}
 
     def end(self) -> None:
         if self._puts:

@@ -29,7 +29,6 @@ from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
 
 _WAITS = (memory.Barrier, memory.AsyncWait, memory.AsyncCopy, TmaStore, TmaStoreWait)
-CONSUMERS = 1  # the number of the barrier of the warps that have tiles, where there are others
 
 
 @functools.cache  # mypy asks instances of its arguments for the hash, not the classes
@@ -54,7 +53,7 @@ class InsertBarriers(InPlacePass):
     def change(self, function: Function) -> bool:
         found = _Dependences(function)
         roles = bool(function.ops_of(WarpSpecialize))
-        barrier = {"id": CONSUMERS, "threads": num_warps(function) * LANES} if roles else {}
+        barrier = {"id": memory.CONSUMERS, "threads": num_warps(function) * LANES} if roles else {}
         for op in found.needed:
             Builder.before(op).emit_op(memory.Barrier, **barrier)
         for op in found.needed_by_group - found.needed:

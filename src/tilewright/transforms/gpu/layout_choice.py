@@ -22,6 +22,7 @@ from tilewright.ir.ops.gpu.wgmma import INTERLEAVED, Interleave, LoadFetched, Wg
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Insert, Permute, Reshape
 from tilewright.ir.types import SharedType, TileType
+from tilewright.transforms.gpu.mma_loops import readers
 
 VECTOR_BYTES = 16  # the widest access of a thread
 _FEW_ELEMENTS = 8  # of a thread
@@ -189,6 +190,11 @@ def stored_by_rows(home: LinearLayout) -> LinearLayout | None:
     bits = log2(LANES)
     bases = {REGISTER: [*rows, *units[bits:]], LANE: units[:bits], WARP: home.images(WARP)}
     return LinearLayout.of(home.shape, bases)
+
+
+def added_layout(op: LoadFetched, warps: int) -> LinearLayout:
+    """The layout of sums to which a tile is added."""
+    return wgmma_layout(op.type.shape, warps)
 
 
 def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
@@ -367,7 +373,9 @@ class Homes:
         if isinstance(op, memory.Load):
             return self._accesses.of(op)
         if isinstance(op, LoadFetched):
-            return fetched_layout(op, self._accesses.warps)
+            converted = readers(op.buffer)  # what is not is added to sums
+            layout = fetched_layout if converted else added_layout
+            return layout(op, self._accesses.warps)
         if isinstance(op, Interleave):
             if op.axis == 1:
                 return left_layout(value.tile.shape, self._accesses.warps, value.tile.element.bytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.ir.core import Block, Value
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
+from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType
 
 # Both MMA ops of an element of the scores take as long as an exponential, with so many of k together. Turns pay for
@@ -53,3 +54,9 @@ def _is_overwritten(operand: Value) -> bool:
     """Whether the next iteration puts another operand where this one is."""
     op = operand.op
     return isinstance(op, StageOperand) and op.buffer is None and op.copies == 1
+
+
+def readers(value: Value) -> set[Wgmma]:
+    """The MMA ops that read what was fetched, or what threads make of it in shared memory."""
+    made = reachable([value], lambda v: [r for op in v.users if not isinstance(op, Wgmma) for r in op.results])
+    return {op for v in made for op in v.users if isinstance(op, Wgmma)}

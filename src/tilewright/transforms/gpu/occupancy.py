@@ -37,7 +37,6 @@ _STEP = 8  # of registers of a thread
 _LEAST_REGISTERS = 24  # setmaxnreg: PTX ISA
 _MOST_CTAS = 5  # on an SM, of attention: with more registers do not suffice for a softmax
 _MOST_TILES = 6  # CTAs on an SM with a tile of a product each
-_SMALL_STEP, _MOST_SMALL_TILES = 8192, 4  # bytes that a step loads, and CTAs with so little: gpu_products.md
 _LARGE_STEP = 128 * 128 * 2  # bytes that a step loads: benchmarks/results/gpu_products.md
 _FEW_BLOCKS = range(1, 5)  # of a grid on an SM, which are not many
 _CTAS = 2  # on an SM, of one warp group that multiplies between other things
@@ -48,9 +47,6 @@ _WORDS_BESIDE_ATTENTION, _WORDS_BESIDE_SUMS = 32, 26  # of a thread for what is 
 # bits 125 registers of 128, and beside those of 32 bits 153 of 168.
 _WORDS_BESIDE_LOADS = 8
 _LEAST_STAGES = 3  # of each of two CTAs
-# Bytes that more CTAs of an SM load ahead in small steps: of others the first ones come late. On an H200 four CTAs run
-# at 304 TFLOP/s with four stages and 282 with six.
-_UNDER_WAY = 144 << 10
 _MOST_WIDTH = 128  # of heads, times two warp groups, with which several CTAs pay: benchmarks/results/gpu_attention.md
 # Of a thread for what is no sum or operand: 64x64 tiles of width 128 take 159 of their own choice (ptxas 13.5).
 _OTHER_REGISTERS = 48
@@ -149,7 +145,7 @@ def ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
 
 def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
     """How many CTAs with a tile of a product each an SM has room for, where these have several stages each: some
-    multiply while others begin and end. Not as many of small steps, with which they would wait for the TMA unit."""
+    multiply while others begin and end."""
     mmas, warps = function.ops_of(Wgmma), num_warps(function)
     simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
     if not (simple and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
@@ -158,20 +154,10 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
     other = _WORDS_BESIDE_SUMS if len({op.block for op in mmas}) == len(mmas) else _OTHER_REGISTERS
     words = _words_with(mmas, _loaded_beside(function, after=True), warps) + other
     needed = _LEAST_STAGES * sum(r.bytes for r in rings) + needed_elsewhere(function, after=False) + BARRIERS
-    most = _MOST_TILES if sum(r.bytes for r in rings) > _SMALL_STEP else _MOST_SMALL_TILES
-    for ctas in range(most, 1, -1):
+    for ctas in range(_MOST_TILES, 1, -1):
         if needed <= share_of_sm(limit, ctas) and words <= _registers_beside(ctas, warps + FETCHING_WARPS):
             return ctas
     return 1
-
-
-def fetching_warps(function: Function, rings: Sequence[Ring], tiles: int) -> int:
-    """How many warps fetch for each of ``tiles`` CTAs: one; of small steps a whole group, if registers suffice, so that
-    an SM has room for no more CTAs than these."""
-    mmas, both = function.ops_of(Wgmma), num_warps(function) + GROUP_WARPS
-    words = _words_with(mmas, _loaded_beside(function, after=True), num_warps(function)) + _WORDS_BESIDE_SUMS
-    small = tiles == _MOST_SMALL_TILES and sum(r.bytes for r in rings) <= _SMALL_STEP
-    return GROUP_WARPS if small and words <= _registers_beside(tiles, both) else FETCHING_WARPS
 
 
 def step_bytes(function: Function, rings: Sequence[Ring]) -> int:
@@ -251,10 +237,8 @@ def choose_depth(
     def choose(ctas: int) -> int:
         for ring in rings:
             ring.stages = 1
-        used, step = needed_elsewhere(function, after=ctas == 1 or not apart) + BARRIERS, sum(r.bytes for r in rings)
-        small = ctas > _CTAS and simple and step <= _SMALL_STEP
-        enough = max(_UNDER_WAY // (ctas * step), _LEAST_STAGES) if small else most
-        choose_stages(rings, share_of_sm(limit, ctas) - used, min(most, enough))
+        used = needed_elsewhere(function, after=not apart or (ctas == 1 and not simple)) + BARRIERS
+        choose_stages(rings, share_of_sm(limit, ctas) - used, most)
         return max(r.stages for r in rings)
 
     if tiles > 1 and not blocks:

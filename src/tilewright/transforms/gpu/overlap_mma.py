@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from tilewright.analysis.mma_graph import depends, mma_ops
 from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import float32
 from tilewright.ir.effects import is_pure
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
@@ -18,7 +19,7 @@ from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.rotated_loops import rotate
 
-VECTOR_REGISTERS = 8  # at most, of a thread for a value that is one of a row
+_VECTOR_REGISTERS = 8  # at most, of a thread for a value that is one of a row
 _MOST_WORDS = 184  # registers of a thread for accumulators and left operands that are in flight at the same time
 
 
@@ -110,7 +111,7 @@ def _exchange(ops: Sequence[Op], block: Block) -> list[Op]:
 def _is_vector(value: Value) -> bool:
     """Whether a thread has few elements of ``value``."""
     layout = value.type.layout if isinstance(value.type, TileType) else None
-    return layout is not None and layout.num_registers <= VECTOR_REGISTERS
+    return layout is not None and layout.num_registers <= _VECTOR_REGISTERS
 
 
 def _leaves(op: Op, block: Block) -> bool:
@@ -119,3 +120,16 @@ def _leaves(op: Op, block: Block) -> bool:
         return False
     narrows = op.result.tile.element.bytes < op.x.tile.element.bytes
     return narrows and all(user is block.terminator for user in op.result.users)
+
+
+def computed_beside(mma: Op, end: Op) -> list[Value]:
+    """What is computed last between ``mma`` and ``end``: the sums of a reduction in threads, or another vector
+    of float32 that is used from there on."""
+    block = end.block
+    assert block is not None
+    first, last = block.ops.index(mma) + 1, block.ops.index(end)
+    needed = {v for op in block.ops[last:] for o in op.walk() for v in o.operands}
+    found = [v for op in block.ops[first:last] for v in op.results if v in needed and _is_vector(v)]
+    vectors = [v for v in found if not v.tile.is_pointer and v.tile.element is float32]
+    reduced = [v for v in vectors if isinstance(v.op, ThreadReduce)]
+    return (reduced or vectors)[-1:]

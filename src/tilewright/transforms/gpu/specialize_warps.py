@@ -8,37 +8,53 @@ from typing import Any, ClassVar
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.dtypes import float32, int32
+from tilewright.ir.dtypes import int32
 from tilewright.ir.effects import SIDE_EFFECTS, has_effect, is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import CTAS_OF_SM, DEEPER, num_warps
+from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.arith import Cmp, Select, Xor
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, Loop, LoopOp, Return, Yield
 from tilewright.ir.ops.gpu import barriers
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier
-from tilewright.ir.ops.gpu.memory import Barrier, SharedLoad
+from tilewright.ir.ops.gpu.memory import CONSUMERS, Barrier, SharedAlloc, SharedLoad
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.tiles import ThreadReduce
-from tilewright.ir.ops.gpu.tma import Fetch, ParameterMap, Put, TmaLoad, TmaStoreWait
+from tilewright.ir.ops.gpu.tma import (
+    SWIZZLED_ALIGNMENT,
+    AsyncFence,
+    Fetch,
+    ParameterMap,
+    Put,
+    TmaLoad,
+    TmaStoreWait,
+)
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
 from tilewright.ir.rewrite import clone_op, open_block, stand_for, with_body
 from tilewright.ir.types import I32, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory
-from tilewright.transforms.gpu.fetch_rings import Group, PipelineState, Ring, allocate_ring, fetch_groups, rings_of
+from tilewright.transforms.gpu.fetch_rings import (
+    Group,
+    PipelineState,
+    Ring,
+    allocate_ring,
+    barrier_of_last,
+    fetch_groups,
+    rings_of,
+)
 from tilewright.transforms.gpu.mma_loops import mmas_of, only_adds, takes_turns
 from tilewright.transforms.gpu.occupancy import (
+    FETCHING_WARPS,
     REGISTERS,
     choose_depth,
     ctas_of_an_sm,
     ctas_of_sums,
     ctas_of_tiles,
-    fetching_warps,
     registers,
     resident,
     step_bytes,
 )
-from tilewright.transforms.gpu.overlap_mma import VECTOR_REGISTERS
+from tilewright.transforms.gpu.overlap_mma import computed_beside
 
 
 @dataclass(frozen=True)
@@ -88,12 +104,13 @@ def _specialize(function: Function, groups: Sequence[Group], options: Specialize
     for ring in rings:
         allocate_ring(b, ring, warps // GROUP_WARPS)
     pairs = any(r.by_cluster for r in rings)
+    last = barrier_of_last(b, function)
     b.emit_op(ClusterBarrier if pairs else Barrier)
-    consumer = Consumer(function, groups, dict(values)).partition()
+    consumer = Consumer(function, groups, dict(values), last).partition()
     producer = _Producer(function, groups, dict(values)).partition()
     roles: dict[str, Any] = {"registers": REGISTERS if warps > GROUP_WARPS else None}
     if several > 1 or tiles > 1:  # of all variants alike: they are launched with as many threads
-        roles = {"producer_warps": fetching_warps(function, rings, tiles)}
+        roles = {"producer_warps": FETCHING_WARPS}
     elif warps == GROUP_WARPS and beside > 1:
         roles = {"registers": registers(beside)}
     b.emit_op(WarpSpecialize, **roles, consumer=consumer, producer=producer)
@@ -258,8 +275,9 @@ class _Producer(Partition):
 
     def op(self, op: Op) -> None:
         if isinstance(op, Fetch):
-            if op not in self.group_of[op].views:
-                self._fetch(op, self.group_of[op])
+            group = self.group_of.get(op)
+            if group is not None and op not in group.views:
+                self._fetch(op, group)
         elif isinstance(op, Wgmma):
             self.values[op.result] = self.values.get(op.acc, op.acc)
         elif isinstance(op, SharedLoad) or self._unknown.intersection(op.operands):
@@ -296,10 +314,14 @@ class _Flight:
 
 
 class Consumer(Partition):
-    """All other warps: they wait for the tiles, multiply, and give the buffers back."""
+    """All other warps: they wait for the tiles, multiply, and give the buffers back. What comes after all MMA ops
+    their first thread has copied, of which ``last`` is the barrier."""
 
-    def __init__(self, function: Function, groups: Sequence[Group], values: dict[Value, Value]) -> None:
+    def __init__(
+        self, function: Function, groups: Sequence[Group], values: dict[Value, Value], last: Value | None
+    ) -> None:
         super().__init__(function, groups, values)
+        self._arrives, self._parity = last, 0
         self._adding: dict[Op, list[Wgmma]] = {
             op: mmas_of(op.body)
             for op in function.walk()
@@ -313,8 +335,10 @@ class Consumer(Partition):
         self._puts = bool(function.ops_of(Put))
 
     def op(self, op: Op) -> None:
-        if isinstance(op, Fetch):
+        if isinstance(op, Fetch) and op in self.group_of:
             self._fetch(op, self.group_of[op])
+        elif isinstance(op, Fetch):
+            self._fetch_last(op)
         elif isinstance(op, Wgmma):
             self._mma(op)
         else:
@@ -335,6 +359,25 @@ class Consumer(Partition):
         if op is group.fetches[0]:
             b.emit_op(barriers.MbarrierWait, group.ring.barrier(b, state.slot, full=True), state.parity)
         self.values[op.result] = group.buffer(b, op, state.slot)
+
+    def _fetch_last(self, op: Fetch) -> None:
+        """Wait for a tile that is copied to where all have multiplied."""
+        self._land(len(self._flying), op)
+        b, full = self.b, self._arrives
+        assert full is not None
+        buffer = b.emit(SharedAlloc, type=op.type, alignment=SWIZZLED_ALIGNMENT)
+        b.emit_op(AsyncFence)
+        b.emit_op(Barrier, **self.beside)
+        b.emit_op(barriers.MbarrierExpect, full, None, bytes=op.type.bytes)
+        b.emit_op(TmaLoad, buffer, full, self.values.get(op.map, op.map), self.all(op.starts), None, None)
+        b.emit_op(barriers.MbarrierWait, full, b.constant(self._parity, int32))
+        self._parity ^= 1
+        self.values[op.result] = buffer
+
+    @property
+    def beside(self) -> dict[str, int]:
+        """The number and the threads of barriers of these warps, beside which others load."""
+        return {"id": CONSUMERS, "threads": num_warps(self.function) * LANES}
 
     def _direct(self, block: Block) -> list[Group]:
         """The groups whose fetches and MMA ops are all in ``block``."""
@@ -389,7 +432,7 @@ class Consumer(Partition):
             return
         b, seen = self.b, [f for f in landed if f.is_seen]
         held = [f.x for f in landed if f.x is not None]
-        after = self.all(_computed(landed[-1].op, before))
+        after = self.all(computed_beside(landed[-1].op, before))
         done = b.emit_op(WgmmaWait, [f.made for f in seen], held, after, pending=len(self._flying))
         self.values.update((f.op.result, v) for f, v in zip(seen, done.results))
         for flight in landed:
@@ -446,22 +489,3 @@ class Consumer(Partition):
         for group, slot in zip(self._direct(op.body), extra):
             del self._held[group]
             self._release(group, slot)
-
-
-def _computed(mma: Op, end: Op) -> list[Value]:
-    """What is computed last between ``mma`` and ``end``: the sums of a reduction in threads, or another vector
-    of float32 that is used from there on."""
-    block = end.block
-    assert block is not None
-    first, last = block.ops.index(mma) + 1, block.ops.index(end)
-    needed = {v for op in block.ops[last:] for o in op.walk() for v in o.operands}
-    vectors = [v for op in block.ops[first:last] for v in op.results if v in needed and _is_vector(v)]
-    reduced = [v for v in vectors if isinstance(v.op, ThreadReduce)]
-    return (reduced or vectors)[-1:]
-
-
-def _is_vector(value: Value) -> bool:
-    t = value.type
-    if not isinstance(t, TileType) or t.is_pointer or t.layout is None or t.element is not float32:
-        return False
-    return t.layout.num_registers <= VECTOR_REGISTERS

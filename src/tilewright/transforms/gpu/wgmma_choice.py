@@ -36,7 +36,9 @@ _SMALL_ACCUMULATORS = 64  # registers of a thread of one warp group
 # The same, where weights between MMA ops stay in registers: 128x64 tiles of width 64 have 363 TFLOP/s with one warp
 # group, of which an SM holds two, and 308 with two (``benchmarks/gpu_attention.py``, causal, one H200).
 _SMALL_ACCUMULATORS_OF_ATTENTION = 128
-_COPIES, _MUCH = 4, 1 << 14  # of a gathered tile, and bytes of one of which there is a copy less
+# Of a gathered tile: copies of one of 16 bits with so many bytes, of another one, and of larger ones. On an H200 four
+# of each had 0.95 to 1.02 of these (``benchmarks/results/gpu_products.md``).
+_LITTLE, _MUCH, _MANY, _COPIES, _FEW = 1 << 13, 1 << 14, 6, 5, 3
 MOST_WORDS = 240  # registers of a thread for the accumulators of MMA ops beside each other, and a left operand
 
 
@@ -62,7 +64,8 @@ class Choice:
     """MMA ops with their operands, stores that the TMA unit makes, and the warps that multiply.
 
     A left operand of None stays in registers, or is ``gathered`` into shared memory in so many copies; a right one of
-    None goes from registers to shared memory; what is ``converted`` there is fetched first. ``reasons`` say why other
+    None goes from registers to shared memory; what is ``converted`` there is fetched first, and what is added to sums
+    after all MMA ops. ``reasons`` say why other
     MMA ops stay as they are. ``multicast_pays`` where rows of operands do not start on sectors of the L2 cache: what
     blocks fetch from it limits MMA ops then.
     """
@@ -122,6 +125,8 @@ def choose(function: Function, options: Options) -> Choice:
     facts = AnalysisManager(function).get(IntegerRanges)
     multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
     converted = dict(filter(None, (_converted(op, plan, reads) for op, (_, y) in found.items() if y is None)))
+    if stores and warps is not None and warps > GROUP_WARPS:
+        converted |= _added_last(function, plan, found)
     gathered = {op: _gathered(op) for op in found}
     return Choice(
         found,
@@ -147,7 +152,8 @@ def _gathered(op: Mma) -> tuple[SharedType, int] | None:
     if not (zero and alone and load.is_weak) or swizzle is None:
         return None
     found = SharedType(t.element, swizzled_layout(t.shape, 1, swizzle, t.element.bytes))
-    return (found, _COPIES if found.bytes <= _MUCH else _COPIES - 1) if readable(found, 1) else None
+    copies = _MANY if found.bytes <= _LITTLE and t.element.bytes == 2 else _COPIES if found.bytes <= _MUCH else _FEW
+    return (found, copies) if readable(found, 1) else None
 
 
 def is_only_added(op: Mma) -> bool:
@@ -182,6 +188,25 @@ def _converted(op: Mma, plan: LoweringPlan, reads: set[Op]) -> tuple[LoadView, O
     if isinstance(found, str) or load.block is not op.block or not slice_covers(load, plan.places(load), reads):
         return None
     return load, Operand(load, d, found, frozenset(ops))
+
+
+def _added_last(function: Function, plan: LoweringPlan, found: dict[Mma, Operands]) -> dict[LoadView, Operand]:
+    """What is loaded in the shape of sums when all has been multiplied, along their rows: it has room where operands
+    were, and takes no registers on the way to threads, of which one warp group has enough (gpu_products.md)."""
+    ops, shapes = function.body.ops, {tuple(_kept(op.acc.tile.shape)) for op in found}
+    outer = [op.ancestor_in(function.body) for op in found]
+    last = max((ops.index(op) for op in outer if op is not None), default=len(ops))
+    late = {}
+    for load in ops[last + 1 :]:
+        d = plan.descriptors.get(load) if isinstance(load, LoadView) else None
+        if not isinstance(load, LoadView) or d is None or d.needs_realign or d.listed:
+            continue
+        t = load.view.partition
+        kept = [axis for axis, n in zip(t.order, t.tile_shape) if n != 1]
+        shared = _in_shared(load, d, load.result.tile.element, transposed=False)
+        if isinstance(shared, SharedType) and shared.shape in shapes and kept[-1] == d.axes[-1]:
+            late[load] = Operand(load, d, shared, frozenset())
+    return late
 
 
 def _is_carried(op: Mma) -> bool:

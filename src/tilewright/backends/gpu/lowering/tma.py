@@ -244,7 +244,10 @@ def _warp_specialize(cx: Context, op: WarpSpecialize) -> None:
     b.position_at_end(consumer)
     if op.registers is not None:
         cx.asm(f"setmaxnreg.inc.sync.aligned.u32 {op.registers[1]};")
+    if any(isinstance(o, tma.TmaLoad) for o in op.consumer.ops):
+        cx.elected = elected(cx)
     _region(cx, op.consumer.ops)
+    cx.elected = None
     b.branch(after)
     b.position_at_end(producer)
     if op.registers is not None:

@@ -220,6 +220,9 @@ class SharedInsert(SharedMemoryOp):
         return ()
 
 
+CONSUMERS = 1  # the number of the barrier of the warps that have tiles, where there are others
+
+
 @define("gpu.barrier", effect=READ_WRITE, table=GPU_OPS)
 class Barrier(Op):
     """All threads of the CTA wait for each other, and see what was stored before; the one with number ``id``.
