@@ -2,10 +2,10 @@
 
     python benchmarks/gpu_memory.py [--rows TEXT ...] [--warps] [--json FILE]
 
-Ours are compiled as they stand, with no option; the hand-written ones have the best of 4, 8 and 16 warps. All take
-turns; the numbers are medians, each run with a cold L2 cache. ``copy`` is PyTorch's copy of as many bytes. ``--warps``
-also measures what the backend gpu would reach with each number of warps. Results are compared with PyTorch's. First a
-few processes fill the caches of the compilers.
+Ours are compiled as they stand, with no option; the hand-written ones have the best of 4, 8 and 16 warps. Where the
+original ``cuda.tile`` can be imported, it runs the same source. All take turns; the numbers are medians, each run with
+a cold L2 cache. ``copy`` is PyTorch's copy of as many bytes. ``--warps`` also measures what the backend gpu would reach
+with each number of warps. Results are compared with PyTorch's. First a few processes fill the caches of the compilers.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import importlib
 import json
 import math
 import os
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -39,6 +41,7 @@ import tilewright as ct  # noqa: E402
 DEVICE = os.environ.get("BENCHMARK_DEVICE", "cuda")  # with cpu, the rows are only made
 TURNS, RUNS = 5, 6
 WARPS = (4, 8, 16)
+PEERS = ("triton", "torch", "cuda.tile")
 BYTES = 1 << 28  # of the largest array, where nothing else is said
 
 bf16, f16, f32 = torch.bfloat16, torch.float16, torch.float32
@@ -154,6 +157,22 @@ def norm_rows() -> Iterator[Row]:
         yield Row(
             f"rms_norm bf16 {m}x{n}", 4 * m * n, "rms_norm", grid, (x, w, out, 1e-5, T),
             launched(theirs.rms_norm, grid, x, w, out, n, 1e-5, T), out, expected, expected,
+        )  # fmt: skip
+
+
+def small_rows() -> Iterator[Row]:
+    """Batches that leave SMs idle, or put one block on each."""
+    for m, n in ((16, 4096), (128, 8192), (32, 131072)):
+        x, w, out, T = normal(m, n, dtype=f16), normal(n, dtype=f16), normal(m, n, dtype=f16), theirs.whole(n)
+        softmax = functools.partial(torch.softmax, x, 1)
+        yield Row(
+            f"softmax f16 {m}x{n}", 4 * m * n, "softmax", (m,), (x, out, T),
+            launched(theirs.softmax, (m,), x, out, m, n, T, 1), out, softmax, functools.partial(softmax, out=out),
+        )  # fmt: skip
+        rms_norm = functools.partial(torch.nn.functional.rms_norm, x, (n,), w, 1e-5)
+        yield Row(
+            f"rms_norm f16 {m}x{n}", 4 * m * n, "rms_norm", (m,), (x, w, out, 1e-5, T),
+            launched(theirs.rms_norm, (m,), x, w, out, n, 1e-5, T), out, rms_norm, rms_norm,
         )  # fmt: skip
 
 
@@ -275,7 +294,7 @@ def other_rows() -> Iterator[Row]:
 
 
 GROUPS: tuple[Callable[[], Iterator[Row]], ...] = (
-    softmax_rows, gated_rows, norm_rows, norm_backward_rows, entropy_rows, flat_rows, other_rows,
+    softmax_rows, gated_rows, norm_rows, small_rows, norm_backward_rows, entropy_rows, flat_rows, other_rows,
 )  # fmt: skip
 
 
@@ -297,12 +316,35 @@ def ours_with(row: Row, backend: str, warps: int | None = None) -> Callable[[], 
     return lambda: ct.launch(stream, row.grid, kernel, row.arguments, backend=backend)
 
 
-def sides_of(row: Row, warps: bool, only: str = "") -> dict[str, Callable[[], Any]]:
+@functools.cache
+def original() -> ModuleType | None:
+    """Our kernels as those of the original ``cuda.tile``; None where that cannot be imported."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("cuda.tile")
+        module = ModuleType("original_kernels")
+        module.__file__ = ours.__file__
+        sys.modules[module.__name__] = module
+        text = Path(ours.__file__).read_text().replace("import tilewright as ct", "import cuda.tile as ct")
+        exec(compile(text, ours.__file__, "exec"), module.__dict__)
+        return module
+    return None
+
+
+def launched_by_original(row: Row) -> Callable[[], None]:
+    module = original()
+    assert module is not None
+    kernel, stream = getattr(module, row.kernel), torch.cuda.current_stream()
+    return lambda: module.ct.launch(stream, row.grid, kernel, row.arguments)
+
+
+def sides_of(row: Row, warps: bool) -> dict[str, Callable[[], Any]]:
     sides: dict[str, Callable[[], Any]] = {"gpu": ours_with(row, "gpu"), "triton": ours_with(row, "triton")}
     for w in WARPS:
         sides[f"hand {w}"] = functools.partial(row.hand, w)
     if row.peer is not None:
         sides["torch"] = row.peer
+    if original() is not None:
+        sides["cuda.tile"] = launched_by_original(row)
     if warps:
         for w in (1, 2, *WARPS, 32):
             sides[f"gpu {w}"] = ours_with(row, "gpu", w)
@@ -365,9 +407,9 @@ def measure(row: Row, warps: bool) -> dict[str, float]:
 
 def report(row: Row, rates: dict[str, float], warps: bool) -> None:
     hand = max((rate for name, rate in rates.items() if name.startswith("hand")), default=math.nan)
-    best = max(rate for name, rate in rates.items() if name in ("triton", "torch") or name.startswith("hand"))
+    best = max(rate for name, rate in rates.items() if name in PEERS or name.startswith("hand"))
     mine = rates.get("gpu", math.nan)
-    cells = [rates.get("triton", math.nan), hand, rates.get("torch", math.nan)]
+    cells = [rates.get("triton", math.nan), hand, *(rates.get(name, math.nan) for name in PEERS[1:])]
     others = " | ".join("" if math.isnan(rate) else f"{rate:.0f}" for rate in cells)
     print(f"| {row.name} | {mine:.0f} | {others} | {mine / best:.3f} | {mine / rates['copy']:.3f} |", flush=True)
     if warps:
@@ -405,8 +447,8 @@ def main() -> None:
     fill_caches(min(16, os.cpu_count() or 1))
     print(f"caches filled in {time.perf_counter() - start:.0f} s")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, GB/s\n")
-    print("| work | gpu | triton | Triton by hand | torch | gpu to best | gpu to copy |")
-    print("|---|---:|---:|---:|---:|---:|---:|", flush=True)
+    print("| work | gpu | triton | Triton by hand | torch | cuda.tile | gpu to best | gpu to copy |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     found = []
     for row in rows_of(arguments.rows):
         rates = measure(row, arguments.warps)
