@@ -130,8 +130,11 @@ class PtxBackend:
     name = "ptx-interpreter"
     device = "cpu"
 
-    def __init__(self, num_warps: int | None, target: str, capacity: int = 0, realign: bool = False) -> None:
+    def __init__(
+        self, num_warps: int | None, target: str, capacity: int = 0, realign: bool = False, blocks: int = 0
+    ) -> None:
         self.num_warps, self._target, self.capacity, self.realign = num_warps, target, capacity, realign
+        self.blocks = blocks
 
     def unavailable(self) -> str | None:
         return None
@@ -145,18 +148,18 @@ class PtxBackend:
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> PtxExecutable:
         warps = options.get("num_warps", self.num_warps)
-        how = Constraints(realign=self.realign, capacity=self.capacity)
+        how = Constraints(realign=self.realign, capacity=self.capacity, blocks=self.blocks)
         made = compile_to_ptx(function, self._target, warps, how=how)
         return PtxExecutable(function, made, self)
 
 
 @contextmanager
 def ptx_backend(
-    num_warps: int | None, target: str = "sm_80", *, realign: bool = False, capacity: int = 0
+    num_warps: int | None, target: str = "sm_80", *, realign: bool = False, capacity: int = 0, blocks: int = 0
 ) -> Iterator[str]:
     """The name of a backend that interprets the PTX of kernels, registered meanwhile. With ``realign`` launches copy
-    arrays that the TMA unit cannot read, or that an instruction reads in another order."""
-    backend = PtxBackend(num_warps, target, capacity, realign)
+    arrays that the TMA unit cannot read, or that an instruction reads in another order. An SM has so many ``blocks``."""
+    backend = PtxBackend(num_warps, target, capacity, realign, blocks)
     name = f"{backend.name}-{num_warps}"
     registry.register_backend(name, lambda: backend)
     try:

@@ -7,11 +7,12 @@ import pytest
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_text import layout, line
 from support.passes import check
+from support.ptx.backend import ptx_backend
 
 import tilewright as ct
 from tilewright.ir.gpu_stage import DEEPER, NUM_STAGES
 from tilewright.ir.ops.control import For
-from tilewright.ir.ops.gpu.memory import AsyncCopy, Barrier
+from tilewright.ir.ops.gpu.memory import AsyncCopy, Barrier, PaddedLoad
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.parser import parse_function
 from tilewright.runtime.launch import specialization
@@ -219,7 +220,7 @@ def test_where_few_blocks_run_rows_are_copied_ahead() -> None:
   return()
 }}
 """.replace("num_warps = 1", "num_warps = 1, pipeline_stages = 3")
-    check(PipelineLoads(blocks=170), ROWS_HEAD + ROWS, after, names=False)
+    check(PipelineLoads(blocks=250), ROWS_HEAD + ROWS, after, names=False)
 
 
 def test_how_far_ahead_rows_would_be_copied_is_known() -> None:
@@ -229,8 +230,10 @@ def test_how_far_ahead_rows_would_be_copied_is_known() -> None:
     check(PipelineLoads(1), ROWS_HEAD + ROWS, ROWS_HEAD + ROWS)
 
 
-@pytest.mark.parametrize(("columns", "stages"), [(4096, 3), (8192, 2), (16384, None)])
-def test_large_rows_have_fewer_stages(columns: int, stages: int | None) -> None:
+@pytest.mark.parametrize(("columns", "stages"), [(4096, 3), (8192, 2), (16384, 3), (32768, None)])
+def test_stages_of_large_rows(columns: int, stages: int | None) -> None:
+    """As many as an SM has memory for, with so many CTAs as it has registers for."""
+
     @ct.kernel
     def sums(x: ct.Array, out: ct.Array) -> None:
         total = ct.zeros((1, columns), ct.float32)
@@ -267,6 +270,27 @@ def test_products_with_rows(columns: int, warps: int) -> None:
     assert kinds.count(AsyncCopy) == 2
     assert Barrier in kinds
     assert ConvertLayout not in kinds
+
+
+@pytest.mark.parametrize("columns", [1, 8, 100, 128])
+def test_rows_that_are_padded_are_where_they_are_read(columns: int) -> None:
+    """Copied ahead where few blocks run; an SM with more of them has no need to."""
+
+    @ct.kernel
+    def maxima(x: ct.Array, out: ct.Array) -> None:
+        for row in range(ct.bid(0), x.shape[0], ct.num_blocks(0)):
+            tile = ct.load(x, (row, 0), (1, 128), padding_mode=ct.PaddingMode.NEG_INF)
+            ct.store(out, (row, 0), ct.max(tile, axis=1, keepdims=True))
+
+    x = np.random.default_rng(columns).random((7, columns), np.float32) - 2
+    for backend in (interpreter_backend(1, None, "sm_90", blocks=1), ptx_backend(1, "sm_90", blocks=1)):
+        out = np.zeros((7, 1), np.float32)
+        with backend as name:
+            ct.launch(None, (2,), maxima, (x, out), backend=name)
+        np.testing.assert_array_equal(out, x.max(1, keepdims=True))
+    function = optimize(specialization(maxima, (x, out), "reference").function)
+    ways = [lower_to_gpu(function, 1, blocks=blocks).ops_of((PaddedLoad, AsyncCopy)) for blocks in (1, 4)]
+    assert [bool(copies) for copies in ways] == [True, False]
 
 
 def test_threads_wait_for_nobody_where_each_reads_what_it_copied() -> None:

@@ -63,11 +63,12 @@ class AheadLoad(NamedTuple):
 
 def loads_ahead(loop: For, alias: AliasAnalysis) -> list[AheadLoad]:
     """The loads of ``loop`` that can run ahead: their addresses follow from the induction variable, and nothing stores
-    there. None in loops with jumps, nested loops or MMA ops of warp groups, nor where no tile is loaded."""
+    there. None in loops with jumps, nested loops or MMA ops of warp groups, nor where no tile is loaded or copied."""
     nested = [op for op in loop.walk() if op is not loop]
     multiplies = any(isinstance(op, GpuMma) for op in loop.body.ops)
+    copies = not multiplies and any(isinstance(op, AsyncCopy) for op in loop.body.ops)
     through_shared = SharedMemoryOp, AsyncCopy, AsyncWait, AsyncCommit
-    others = (*CONTROL_FLOW, Wgmma, *(() if multiplies else through_shared))
+    others = (*CONTROL_FLOW, Wgmma, *(() if multiplies or copies else through_shared))
     if any(isinstance(op, others) or is_ordered(op) for op in nested):
         return []
     writes = [op for op in nested if has_effect(op, SIDE_EFFECTS)]
@@ -77,4 +78,4 @@ def loads_ahead(loop: For, alias: AliasAnalysis) -> list[AheadLoad]:
     weak = [op for op in loop.body.ops if isinstance(op, GlobalLoad) and op.is_weak]
     unwritten = (op for op in weak if not may_alias(alias.underlying_object(op.ptrs), written))
     found = [load for op in unwritten if (load := AheadLoad.of(op, loop.body)) is not None]
-    return found if any(load.op.result.tile.rank for load in found) else []
+    return found if copies or any(load.op.result.tile.rank for load in found) else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from tilewright.ir.dtypes import int32, tfloat32
 from tilewright.ir.effects import has_effect
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import DEEPER, NUM_STAGES
-from tilewright.ir.layouts import LinearLayout
+from tilewright.ir.layouts import WARP, LinearLayout
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul
 from tilewright.ir.ops.control import Continue, For
@@ -33,6 +33,7 @@ from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.fetch_rings import next_slot
 from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead
+from tilewright.transforms.gpu.prefetch_loads import ctas_of_sm, registers_of
 
 STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
 # Of loops with up to three MMA ops, of which one needs what another one gives, as in attention: they hide as much of a
@@ -43,7 +44,12 @@ _ALONE = 128  # registers of a thread for accumulators, with which eight warps h
 # Of loops without MMA ops: bytes of all stages, with three and with two; and bytes that an SM should have under way,
 # where so few CTAs have less so: on an H200 sums of 8,192 rows by 8 CTAs run at twice the speed of three stages.
 _THREE, _TWO = 48 << 10, 64 << 10
-_UNDER_WAY, _MOST_STAGES, _FEW_CTAS = 1 << 16, 16, range(1, 9)
+_ROOM, _ENOUGH = 200 << 10, 4  # bytes of an SM, and stages with those that registers leave it the CTAs for
+# Up to so many CTAs have their loads ahead for each other's sake, too, where what is read has to be padded: on an H200
+# softmax of 8,192 columns of float32 in loops, with four CTAs, has 3,704 GB/s without and 3,500 with copies ahead, of
+# 32,768 of bfloat16, with one, 2,494 and 3,530.
+_PAIR = 2
+_UNDER_WAY, _MOST_STAGES, _FEW_CTAS = 96 << 10, 16, range(1, 9)
 _FEW_USES = 32  # registers of a thread for accumulators, with fewer of which several warps would round each operand
 COPY_BYTES = (4, 8, 16)  # what cp.async takes: PTX ISA, "cp.async"
 
@@ -72,8 +78,8 @@ class PipelineLoads(InPlacePass):
         loops = {op: loads for op in function.ops_of(For) if (loads := _operand_loads(op, alias))}
         staged = {op: (found, stages) for op, found in loops.items() if (stages := self._stages(op, found)) >= 2}
         rows = {} if self.stages else _row_loads(function)
-        staged |= {op: (x, n) for op, x in rows.items() if (n := _stages_of_rows(x, self.blocks)) > 1}
-        deeper = tuple(_deeper_rows(rows.values(), n) for n in _FEW_CTAS)
+        staged |= {op: (x, n) for op, x in rows.items() if (n := _stages_of_rows(op, x, self.blocks)) > 1}
+        deeper = tuple(_deeper_rows(rows, n) for n in _FEW_CTAS)
         if any(deeper) and not self.blocks:
             function.hints[DEEPER] = deeper
             changed = True
@@ -131,16 +137,21 @@ def _is_alone(loop: For) -> bool:
 _Path = tuple["Permute | Reshape | Cast", ...]  # ops that give a tile another shape, or round its elements
 
 
-def _stages_of_rows(loads: Sequence[_OperandLoad], blocks: int) -> int:
-    """The stages of a loop without MMA ops with these loads, of which an SM has so many ``blocks`` (0: many)."""
+def _stages_of_rows(loop: For, loads: Sequence[_OperandLoad], blocks: int) -> int:
+    """The stages of ``loop``, without MMA ops, with these loads, of which an SM has so many ``blocks`` (0: many)."""
     loaded = sum(x.type.bytes for x in loads)
     few = min(_UNDER_WAY // (blocks * loaded), _MOST_STAGES) if blocks else 0
-    return max(few, 3 if 3 * loaded <= _THREE else 2 if 2 * loaded <= _TWO else 1)
+    ctas = max(ctas_of_sm(registers_of(loop), max(x.source.size(WARP) for x in loads)), 1)
+    if min(ctas, blocks or ctas) > _PAIR and not all(_is_zero(x.op.padding) for x in loads):
+        return 1
+    if 3 * loaded <= _THREE:
+        return max(few, 3)
+    return max(few, min(_ROOM // (ctas * loaded), _ENOUGH), 2 if 2 * loaded <= _TWO else 1)
 
 
-def _deeper_rows(rows: Iterable[Sequence[_OperandLoad]], blocks: int) -> int:
+def _deeper_rows(rows: Mapping[For, Sequence[_OperandLoad]], blocks: int) -> int:
     """The stages that loops with these loads have with so many ``blocks`` on an SM; 0 if no more than with many."""
-    stages = [n for x in rows if (n := _stages_of_rows(x, blocks)) > _stages_of_rows(x, 0)]
+    stages = [n for op, x in rows.items() if (n := _stages_of_rows(op, x, blocks)) > _stages_of_rows(op, x, 0)]
     return max(stages, default=0)
 
 
@@ -152,7 +163,7 @@ def _row_loads(function: Function) -> dict[For, list[_OperandLoad]]:
     found = {}
     for loop in function.walk():
         if isinstance(loop, For):
-            loads = [_OperandLoad(x, ()) for x in loads_ahead(loop, alias) if _can_be_copied(x.op, replicated=True)]
+            loads = [_OperandLoad(x, ()) for x in loads_ahead(loop, alias) if _can_be_copied(x.op, of_row=True)]
             loads = [x for x in loads if memory.is_vector(x.buffer, x.source, x.op.vector)]
             if loads:
                 found[loop] = loads
@@ -259,14 +270,19 @@ def _operand_loads(loop: For, alias: AliasAnalysis) -> list[_OperandLoad]:
     return found
 
 
-def _can_be_copied(op: memory.GlobalLoad, *, replicated: bool = False) -> bool:
-    """Whether cp.async can copy what ``op`` loads, ``replicated`` also where several threads load the same."""
+def _can_be_copied(op: memory.GlobalLoad, *, of_row: bool = False) -> bool:
+    """Whether cp.async can copy what ``op`` loads; what is ``of_row`` several threads may load, with any padding."""
     layout = op.ptrs.tile.layout
-    padding = None if op.padding is None else constant_of(op.padding)
-    zero = op.padding is None or (padding == 0 and math.copysign(1, float(padding)) > 0)
+    padded = _is_zero(op.padding) or (of_row and op.padding is not None and constant_of(op.padding) is not None)
     size = op.vector * op.result.tile.element.bytes
-    once = layout is not None and (replicated or layout.is_injective)
-    return op.is_weak and once and zero and size in COPY_BYTES
+    once = layout is not None and (of_row or layout.is_injective)
+    return op.is_weak and once and padded and size in COPY_BYTES
+
+
+def _is_zero(padding: Value | None) -> bool:
+    """Whether ``padding`` is what cp.async pads with."""
+    number = None if padding is None else constant_of(padding)
+    return padding is None or (number == 0 and math.copysign(1, float(number)) > 0)
 
 
 def _operand_uses(value: Value, path: _Path = ()) -> Iterator[tuple[ConvertLayout, _Path] | None]:
@@ -372,7 +388,12 @@ class _Loop:
         if isinstance(op, (ConvertLayout, memory.GlobalLoad)):
             vector = op.vector if isinstance(op, memory.GlobalLoad) else 1
             found = op.result.tile
-            loaded = b.emit(memory.SharedLoad, slot, type=found.with_dtype(ring.load.type.dtype), vector=vector)
+            as_read = found.with_dtype(ring.load.type.dtype)
+            if isinstance(op, memory.GlobalLoad) and op.mask is not None and not _is_zero(op.padding):
+                assert op.padding is not None
+                padding = self.outer.value(op.mask), self.outer.value(op.padding)
+                return b.emit(memory.PaddedLoad, slot, *padding, type=as_read, vector=vector)
+            loaded = b.emit(memory.SharedLoad, slot, type=as_read, vector=vector)
             return loaded if loaded.type == found else b.emit(Cast, loaded, dtype=found.element)
         if isinstance(op, StageOperand) and ring.load.ahead is None:
             value = self.outer.value(op.value)

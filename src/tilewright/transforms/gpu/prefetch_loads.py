@@ -47,12 +47,22 @@ class PrefetchLoads(InPlacePass):
         return replace_ops(function, loops, _prefetched)
 
 
+def registers_of(loop: For) -> int:
+    """About how many a thread has in an iteration of ``loop``."""
+    largest = max((_words(v) for op in loop.body.ops for v in op.results), default=0)
+    return _OTHER_REGISTERS + largest + sum(map(_words, loop.body.args))
+
+
+def ctas_of_sm(registers: int, warps: int) -> int:
+    """For how many CTAs an SM has ``registers`` of each thread."""
+    return SM_REGISTERS // (-(-registers // 8) * 8 * warps * LANES)
+
+
 def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     """Whether an SM has as many CTAs with the loaded tiles in registers as without, or enough."""
-    largest = max((_words(v) for op in loop.body.ops for v in op.results), default=0)
-    before = _OTHER_REGISTERS + largest + sum(map(_words, loop.body.args))
+    before = registers_of(loop)
     after = before + sum(_words(load.op.result) for load in loads)
-    ctas = [SM_REGISTERS // (-(-registers // 8) * 8 * warps * LANES) for registers in (before, after)]
+    ctas = [ctas_of_sm(registers, warps) for registers in (before, after)]
     most = most_registers(warps * LANES)
     if any(isinstance(op, GpuMma) for op in loop.body.ops):  # whose operands take registers, too
         return after + _SPARE <= most and after - before <= _FEW_REGISTERS

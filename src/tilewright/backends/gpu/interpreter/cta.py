@@ -33,6 +33,7 @@ from tilewright.ir.ops.gpu.memory import (
     Barrier,
     GlobalLoad,
     GlobalStore,
+    PaddedLoad,
     SharedAlloc,
     SharedCopy,
     SharedExtract,
@@ -308,6 +309,10 @@ def _shared_load(cta: CtaInterpreter, op: SharedLoad | SharedExtract, buffer: Bu
     return cta.shared.load(op, buffer, offsets.ravel(), threads.ravel()).reshape(offsets.shape)
 
 
+def _padded_load(cta: CtaInterpreter, op: PaddedLoad, buffer: Buffer, mask: Array, padding: Array) -> Array:
+    return np.where(mask, _shared_load(cta, op, buffer), padding)
+
+
 def _shared_store(
     cta: CtaInterpreter, op: SharedStore | SharedInsert, buffer: Buffer, value: Array, *indices: list[Array]
 ) -> None:
@@ -375,6 +380,7 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     SharedAlloc: lambda cta, op: cta.shared.allocate(op),
     SharedCopy: _shared_copy,
     **dict.fromkeys((SharedLoad, SharedExtract), _shared_load),
+    PaddedLoad: _padded_load,
     **dict.fromkeys((SharedStore, SharedInsert), _shared_store),
     Barrier: _barrier,
     AsyncCopy: _async_copy,

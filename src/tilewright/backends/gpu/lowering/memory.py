@@ -102,7 +102,7 @@ def _global_load(cx: Context, op: memory.GlobalLoad) -> None:
     words = words_of(dtype.bytes, op.vector)
     instruction = "ld.param" if op in cx.parameter_loads else _qualified(op, "ld")
     padding = None if masks is None or op.padding is None else cx.of(op.padding)
-    otherwise = None if padding is None else _bits_of_constant(cx, padding[0], dtype, words)
+    otherwise = None if padding is None else _bits_of_constant(padding[0], dtype, words)
     found: Registers = []
     for r in range(0, len(pointers), op.vector):
         mask = None if masks is None else masks[r]
@@ -124,7 +124,7 @@ def _in_parameters(cx: Context, address: ir.Value) -> ir.Value:
     return cx.asm("cvta.to.param.u64 $0, $1;", [I64], [address])[0]
 
 
-def _bits_of_constant(cx: Context, x: ir.Value, dtype: ElementType, words: Words) -> int | None:
+def _bits_of_constant(x: ir.Value, dtype: ElementType, words: Words) -> int | None:
     """A word of elements that all are the constant ``x``; None for others."""
     number = number_of(x)
     if number is None or isinstance(dtype, PointerType):
@@ -292,10 +292,16 @@ def _shared_load(cx: Context, op: memory.SharedLoad | memory.SharedExtract) -> N
     offsets, dtype = _accessed(cx, op, op.result.layout), op.type.dtype
     vector = op.vector if isinstance(op, memory.SharedLoad) else _widest(offsets.layout, bytes_of(dtype))
     words, layout = words_of(bytes_of(dtype), vector), offsets.layout
+    masks, otherwise = None, 0
+    if isinstance(op, memory.PaddedLoad):
+        masks, padding = cx.of(op.mask), _bits_of_constant(cx.of(op.padding)[0], dtype, words)
+        assert padding is not None, "the padding is a constant"
+        otherwise = padding
     by_offset: dict[int, ir.Value] = {}
     groups = _groups(layout, vector)
     for group, (address, constant) in zip(groups, offsets.addresses([g[0] for g in groups])):
-        loaded = _load(cx, "ld.shared", words, address, None, constant)
+        mask = None if masks is None else masks[group[0]]
+        loaded = _load(cx, "ld.shared", words, address, mask, constant, otherwise)
         for r, value in zip(group, unpacked(cx, words, loaded, dtype)):
             by_offset[layout.index(register=r)] = value
     cx.values[op.result] = [by_offset[layout.index(register=r)] for r in range(layout.size(REGISTER))]
@@ -395,7 +401,7 @@ RULES: dict[type[Op], Rule] = {
     AtomicCas: _atomic,
     memory.SharedAlloc: _shared_alloc,
     memory.SharedCopy: _shared_copy,
-    **dict.fromkeys((memory.SharedLoad, memory.SharedExtract), _shared_load),
+    **dict.fromkeys((memory.SharedLoad, memory.PaddedLoad, memory.SharedExtract), _shared_load),
     **dict.fromkeys((memory.SharedStore, memory.SharedInsert), _shared_store),
     memory.Barrier: _barrier,
     memory.AsyncCopy: _async_copy,

@@ -165,6 +165,21 @@ class SharedLoad(SharedMemoryOp):
         return (self.type,)
 
 
+@define("gpu.padded_load", effect=Effect.READ, table=GPU_OPS)
+class PaddedLoad(SharedLoad):
+    """As ``gpu.shared_load``, but a constant ``padding`` where ``mask``, which is the same for an access, is false."""
+
+    mask: Value = operand()
+    padding: Value = operand()
+    type: TileType = attribute(TileType)
+    vector: int = attribute(int, default=1)
+
+    def infer(self) -> tuple[Type, ...]:
+        bool_like(self, self.mask, self.type)
+        require(self.padding.type == self.type, self, "padding {}, expected {}", self.padding.type, self.type)
+        return super().infer()
+
+
 @define("gpu.shared_store", effect=Effect.WRITE, table=GPU_OPS)
 class SharedStore(SharedMemoryOp):
     """Stores ``value`` to ``buffer``; ``vector`` as in ``gpu.shared_load``.
