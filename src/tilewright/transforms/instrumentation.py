@@ -61,6 +61,7 @@ PASSES = (
     "stage-stores",
     "pipeline-loads",
     "prefetch-loads",
+    "partial-maxima",
     "partial-sums",
     "split-fma",
     "share-operands",

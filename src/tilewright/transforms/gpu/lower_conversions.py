@@ -8,8 +8,8 @@ from tilewright.analysis.gpu.layout_conversion import is_within_thread, shared_l
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import int64
-from tilewright.ir.layouts import REGISTER, LinearLayout
-from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedLoad, SharedStore
+from tilewright.ir.layouts import LANE, REGISTER, LinearLayout
+from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedLoad, SharedStore, shared_vector
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.shape import IntToPtr, PtrToInt
 from tilewright.ir.rewrite import lower_ops
@@ -19,6 +19,7 @@ from tilewright.transforms.base import InPlacePass
 # Shuffles of one element each, with selections, beyond which a store and a load through shared memory are fewer
 # instructions: each of these moves up to four elements, and a warp needs no barrier of its own for shuffles.
 _MOST_SHUFFLES = 8
+_FEW_REGISTERS = 8  # that a thread has for what warps exchange, without spilling others
 
 
 class LowerConversions(InPlacePass):
@@ -44,8 +45,11 @@ def _lowered(op: ConvertLayout, b: Builder) -> Value | None:
         x = b.emit(PtrToInt, x, dtype=int64)
     element = x.tile.element
     layout, vector = shared_layout(source, target, element.bytes)
-    buffer = b.emit(SharedAlloc, type=SharedType(element, layout))
+    shared = SharedType(element, layout)
+    buffer = b.emit(SharedAlloc, type=shared)
     b.emit_op(SharedStore, buffer, x, vector=vector)
+    if not any(target.bases(LANE)) and target.num_registers <= _FEW_REGISTERS:  # all lanes load the same at once
+        vector = shared_vector(shared, target)
     loaded = b.emit(SharedLoad, buffer, type=op.type.with_dtype(element), vector=vector)
     return b.emit(IntToPtr, loaded, dtype=dtype) if isinstance(dtype, PointerType) else loaded
 

@@ -33,6 +33,7 @@ from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.occupancy import ctas_of_mma
 from tilewright.transforms.gpu.overlap_mma import DeferAccumulators, RotateMma
+from tilewright.transforms.gpu.partial_maxima import PartialMaxima
 from tilewright.transforms.gpu.partial_sums import PartialSums
 from tilewright.transforms.gpu.pipeline_loads import STAGES, PipelineLoads
 from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
@@ -70,6 +71,7 @@ def passes_to_gpu(
         CommonSubexpressions(),  # accesses to the same tile have the same pointers
         LoopInvariantCodeMotion(),
         AssignLayouts(num_warps, shared_bytes, fp8),
+        PartialMaxima(),
         PartialSums(),  # of reductions, along axes that layouts distribute
         LowerReductions(),  # needs layouts, and makes conversions
         CommonSubexpressions(),  # indices that were recomputed in the same layout

@@ -33,12 +33,12 @@ class PartialSums(InPlacePass):
     name: ClassVar[str] = "partial-sums"
 
     def change(self, function: Function) -> bool:
-        loops = {op: sums for op in function.ops_of(For) if (sums := _sums_of(op))}
+        loops = {op: sums for op in function.ops_of(For) if (sums := sums_of(op))}
         return replace_ops(function, loops, _rebuilt)
 
 
 @dataclass(frozen=True)
-class _Sum:
+class PartialSum:
     """The op that adds what is ``reduced`` to carried value ``index`` of a loop, which may be ``scaled`` before, and
     the ops in whose place this is."""
 
@@ -56,46 +56,47 @@ class _Sum:
         return value.tile.with_layout(layout.drop_bits(axis, layout.axis_bits(REGISTER, axis)))
 
 
-def _sums_of(loop: For) -> list[_Sum]:
+def sums_of(loop: For) -> list[PartialSum]:
     if any(has_early_exit(op) for op in loop.body.ops if not op.spec.terminator):
         return []
     found = (_sum_of(loop, index) for index in range(len(loop.carried)))
     return [s for s in found if s is not None and _pays(s, loop)]
 
 
-def _sum_of(loop: For, index: int) -> _Sum | None:
+def _sum_of(loop: For, index: int) -> PartialSum | None:
     before, add = loop.carried[index], loop.next_values[index].op
     if not isinstance(add, Add) or list(add.result.users) != [loop.body.terminator]:
         return None
     for so_far, added in ((add.lhs, add.rhs), (add.rhs, add.lhs)):
         scaled = so_far.op if isinstance(so_far.op, Mul) and before in so_far.op.operands else None
-        reduced, between = _reduction(added)
+        reduced, between = reduction(added, Add)
         if reduced is None or (scaled is None and so_far is not before):
             continue
         ops = [add, *between, *([] if scaled is None else [scaled])]
         used_once = list(before.users) == [scaled or add] and (scaled is None or list(so_far.users) == [add])
         if used_once and all(op.block is loop.body for op in ops):
-            return _Sum(index, add, scaled, reduced, frozenset(ops))
+            return PartialSum(index, add, scaled, reduced, frozenset(ops))
     return None
 
 
-def _reduction(value: Value) -> tuple[Reduce | None, list[Op]]:
-    """The sum along an axis that ``value`` is, maybe in another shape, which nothing else sees, and the ops for it."""
+def reduction(value: Value, combiner: type[Op]) -> tuple[Reduce | None, list[Op]]:
+    """The reduction along an axis by a ``combiner`` that ``value`` is, maybe in another shape, which nothing else sees,
+    and the ops for it."""
     between: list[Op] = []
     while value.op is not None and len(value.users) == 1:
         op = value.op
         between.append(op)
         if isinstance(op, Reduce):
             first, *_, end = op.body.ops
-            adds = isinstance(first, Add) and end.operands == first.results and len(op.values) == 1
-            return (op if adds and op.commutative else None), between
+            combines = isinstance(first, combiner) and end.operands == first.results and len(op.values) == 1
+            return (op if combines and op.commutative else None), between
         if not isinstance(op, Reshape):
             break
         value = op.x
     return None, between
 
 
-def _pays(s: _Sum, loop: For) -> bool:
+def _pays(s: PartialSum, loop: For) -> bool:
     """Whether several threads have parts of a row, and the loop can carry these: each thread has its part of the rows
     of which it had the sum. A sum that does not begin with 0 is a part beside others along the last axis."""
     (value,), axis = s.reduced.values, s.reduced.axis
@@ -109,7 +110,7 @@ def _pays(s: _Sum, loop: For) -> bool:
     return placed and same and parts.shape[axis] > 1 and broadcast_sources(t.layout, parts.layout) is not None
 
 
-def _rebuilt(rewriter: Rewriter, loop: For, sums: Sequence[_Sum], b: Builder) -> Sequence[Value]:
+def _rebuilt(rewriter: Rewriter, loop: For, sums: Sequence[PartialSum], b: Builder) -> Sequence[Value]:
     of_op = {op: s for s in sums for op in s.ops}
     inits = rewriter.all(loop.inits)
     for s in sums:
@@ -132,7 +133,7 @@ def _rebuilt(rewriter: Rewriter, loop: For, sums: Sequence[_Sum], b: Builder) ->
     return results
 
 
-def _next(rewriter: Rewriter, loop: For, s: _Sum, b: Builder) -> Value:
+def _next(rewriter: Rewriter, loop: For, s: PartialSum, b: Builder) -> Value:
     """The parts after an iteration."""
     before, axis = loop.carried[s.index], s.reduced.axis
     so_far = rewriter.value(before)
