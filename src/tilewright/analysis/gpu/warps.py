@@ -9,8 +9,10 @@ from tilewright.analysis.gpu.target import SM_REGISTERS, most_registers
 from tilewright.analysis.live_ranges import LiveRanges, max_live
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float32, tfloat32
+from tilewright.ir.effects import has_effect
 from tilewright.ir.gpu_stage import ROW_PART
 from tilewright.ir.layouts import LANES
+from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.linear import CombiningOp, MmaOp
@@ -19,6 +21,7 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.ir.types import TileType
 
 _FEWEST, _MOST = 2, 32
+_FEWEST_TO_EXCHANGE = 4  # where they wait for each other: on an H200 1.04 of two for transposes of 32x32
 _ELEMENTS = 16  # of a thread: it has two or more accesses of 16 bytes under way, and several CTAs fit on an SM
 _SMALL_PRODUCT = 32 * 32  # elements of an accumulator for two warps: benchmarks/results/gpu_products.md
 _SMALL_EXACT_PRODUCT = 64 * 64  # without tensor cores: on an H200 1.07 of four warps with 64x64, 1.8 with 32x32
@@ -30,6 +33,7 @@ _WARPS, _CTAS = 64, 32
 # for the arithmetic, with more than 16 in a CTA only where these have no room for its tiles. Chosen by
 # ``benchmarks/gpu_memory.py --warps`` on an H100.
 _RESIDENT_BYTES, _RESIDENT_WARPS = 40 << 10, 32
+_RESIDENT_WARPS_TO_REDUCE = 16  # of loops that store nothing: cross entropy in 16,384 has 2,978 and 2,774 GB/s (H200)
 _OTHER_REGISTERS = 30  # of a thread, for what is no part of a large tile
 _ELEMENTS_OF_ONE_WARP = 32  # of a thread
 # Where rows are in parts of 8,192 elements, of which warps wait for each other only when all are summed up: on an H200
@@ -61,7 +65,7 @@ def suitable_warps(function: Function) -> int:
     largest = max((_kept(op) for op in function.walk()), default=0)
     if function.ops_of(CombiningOp):
         return _warps_of_rows(function, largest)
-    warps = _FEWEST
+    warps = _FEWEST_TO_EXCHANGE if function.ops_of(Permute) else _FEWEST
     while warps < _MOST and largest > warps * LANES * _ELEMENTS:
         warps *= 2
     return warps
@@ -87,16 +91,23 @@ def _warps_of_rows(function: Function, size: int) -> int:
     row = max((op.results[0].tile.size * _bits(op.results[0]) // 8 for op in loads), default=size * 4)
     words = _words_of_an_element(function, size) * size
     loops = [op.parent for op in loads if isinstance(op.parent, LoopOp)]
-    looped = any(isinstance(op, CombiningOp) for loop in loops for op in loop.walk())
+    combined = [op for loop in dict.fromkeys(loops) for op in loop.walk() if isinstance(op, CombiningOp)]
+    looped = bool(combined)
+    writes = any(has_effect(op, Effect.WRITE) for loop in loops for op in loop.walk())
+    resident = _RESIDENT_WARPS if writes or not looped else _RESIDENT_WARPS_TO_REDUCE
+    sums = any(init.tile.size == size for loop in loops for init in loop.inits)
 
     def merit(warps: int) -> tuple[float, int, int]:
         each = -(-min(_registers(words, warps), most_registers(warps * LANES)) // 8) * 8
         ctas = min(int(SM_REGISTERS // (each * warps * LANES)), _WARPS // warps, _CTAS)
-        return min(ctas * row / _RESIDENT_BYTES, 1), min(ctas * warps, _RESIDENT_WARPS), -warps
+        return min(ctas * row / _RESIDENT_BYTES, 1), min(ctas * warps, resident), -warps
 
     # More where a CTA waits for the next row; one where no thread has more than it hides the latency of.
     fewest = 4 if looped else 1 if size <= LANES * _ELEMENTS_OF_ONE_WARP else 2
-    return max((w for w in _fitting(words) if w >= fewest), key=merit, default=_MOST)
+    fitting = [w for w in _fitting(words) if w >= fewest]
+    if sums and len(combined) > 1:  # a CTA waits more than once for all, and no other one hides that
+        return min(fitting, default=_MOST)
+    return max(fitting, key=merit, default=_MOST)
 
 
 def _words_of_an_element(function: Function, size: int) -> float:

@@ -163,6 +163,8 @@ def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> Lin
     for n in shape:
         size *= n
     room = max(size // (LANES * warps), 1)
+    if vector == 1 and max(shape) == size >= LANES * warps:
+        return _warp_by_warp(shape, order[0], warps)
     left = [1] * len(shape)
     left[order[0]] = min(vector, room, shape[order[0]])
     lanes, warp = [1] * len(shape), [1] * len(shape)
@@ -173,6 +175,14 @@ def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> Lin
             count //= extents[axis]
         extents[order[-1]] *= count  # more threads than elements
     return LinearLayout.blocked(shape, left, lanes, warp, order)
+
+
+def _warp_by_warp(shape: _Shape, axis: int, warps: int) -> LinearLayout:
+    """A part of the line along ``axis`` for each warp, with elements of its lanes side by side: where accesses begin
+    anywhere, two that follow each other share a sector of memory, which one warp has in the cache then."""
+    units = [tuple(1 << bit if k == axis else 0 for k in range(len(shape))) for bit in range(log2(max(shape)))]
+    lanes, own = log2(LANES), len(units) - log2(warps)
+    return LinearLayout.of(shape, {REGISTER: units[lanes:own], LANE: units[:lanes], WARP: units[own:]})
 
 
 def stored_by_rows(home: LinearLayout) -> LinearLayout | None:
