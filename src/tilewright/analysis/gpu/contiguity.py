@@ -14,6 +14,7 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min, Mul, Or, Sub
 from tilewright.ir.ops.control import For, If, LoopOp, ends_of
+from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat
 from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible
 from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Permute, PtrOffset, Reshape
 from tilewright.ir.types import PointerType, TileType
@@ -229,9 +230,9 @@ def _reshape(facts: Contiguity, op: Reshape) -> Runs:
     )
 
 
-def _broadcast(facts: Contiguity, op: Broadcast) -> Runs:
-    x, before = facts.runs(op.x), op.x.tile.shape
-    constancy = tuple(b if a == 1 else c for a, b, c in zip(before, op.shape, x.constancy))
+def _broadcast(facts: Contiguity, op: Broadcast | BroadcastDistributed) -> Runs:
+    x, before, after = facts.runs(op.x), op.x.tile.shape, op.result.tile.shape
+    constancy = tuple(b if a == 1 else c for a, b, c in zip(before, after, x.constancy))
     return Runs(x.contiguity, x.alignment, constancy, x.divisor, x.unit)
 
 
@@ -290,9 +291,10 @@ _RULES: dict[type[Op], Callable[[Contiguity, Any], Runs]] = {
     Max: _clamped,
     Min: _clamped,
     PtrOffset: _offset,
+    Splat: lambda facts, op: _unknown(op.type, facts.runs(op.x).divisor, op.type.shape),
     Cast: _cast,
     Reshape: _reshape,
-    Broadcast: _broadcast,
+    **dict.fromkeys((Broadcast, BroadcastDistributed), _broadcast),
     Permute: _permute,
     AssumeDivisible: _divisible,
     AssumeBounded: lambda facts, op: facts.runs(op.x),

@@ -21,6 +21,12 @@ def divided_rows(x, by, out, T: ct.Constant[int]):
     ct.store(out, (i, 0), ct.load(x, (i, 0), (2, T)) / ct.load(by, (i,), (2,))[:, None])
 
 
+@ct.kernel
+def rounded(x, by, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i, 0), (ct.load(x, (i, 0), (1, T)) / ct.load(by, (i,), (1,))).astype(out.dtype))
+
+
 def rows() -> np.ndarray:
     """Rows of usual numbers, and such with zeros of both signs, with numbers near the ends of the range, and beyond."""
     rng = np.random.default_rng(1)
@@ -42,6 +48,24 @@ def test_as_the_reference(scale: float) -> None:
         for backend, out in zip((ptx, "reference"), found):
             ct.launch(None, (len(x),), divided, (x, by, out, 256), backend=backend)
     assert_same(*found, x)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-29, 1e33, -2.0, 0.0, np.inf, np.nan])
+@pytest.mark.parametrize(("dtype", "dropped"), [(ct.bfloat16, 16), (ct.float16, 13)])
+def test_what_is_rounded_to_16_bits(scale: float, dtype: ct.DType, dropped: int) -> None:
+    """Also where a quotient lies beside the middle of two numbers, or on it."""
+    x = rows()
+    by = (np.linspace(1, 1.999, len(x)) * scale).astype(np.float32)
+    middles = (x[::2].view(np.uint32) >> dropped << dropped | 1 << dropped - 1).view(np.float32)
+    offsets = np.arange(x.shape[1], dtype=np.int32) % 9 - 4
+    with np.errstate(all="ignore"):
+        x[::2] = ((middles * by[::2, None]).view(np.int32) + offsets).view(np.float32)
+    found = [np.zeros(x.shape, dtype.storage) for _ in range(2)]
+    with ptx_backend(1, "sm_90") as ptx:
+        for backend, out in zip((ptx, "reference"), found):
+            ct.launch(None, (len(x),), rounded, (x, by, out, 256), backend=backend)
+    ours, theirs = (out.astype(np.float32) for out in found)
+    assert_same(ours, theirs, x)
 
 
 @pytest.mark.parametrize("by", [(1.5, 3.25), (1.5, 0.0), (np.nan, 7.0)])

@@ -13,7 +13,6 @@ from tilewright.backends.external import call_external
 from tilewright.backends.gpu.lowering import addresses
 from tilewright.backends.gpu.lowering.addresses import BaseOffsets
 from tilewright.backends.gpu.lowering.assembly import I32, assembly
-from tilewright.backends.gpu.lowering.division import quotients
 from tilewright.backends.gpu.lowering.scalars import ScalarEmitter
 from tilewright.backends.gpu.lowering.slow_paths import with_slow_path
 from tilewright.backends.gpu.target import Architecture
@@ -74,6 +73,7 @@ class Context:
         self.parts: dict[ir.Value, Any] = {}  # elements of words that were loaded, see ``words``
         self.parameter_loads: set[Op] = set()  # from tables that are passed by value
         self.strides: Mapping[Value, int] = {}  # see ``register_strides``
+        self.equal_conditions: Mapping[Op, int] = {}
         self.values: dict[Value, Registers] = {}
         self.pending: dict[Value, Callable[[int], ir.Value]] = {}  # what is loaded where it is used, by registers
         self.buffers: dict[Value, Buffer] = {}
@@ -136,12 +136,11 @@ class Context:
     def elementwise(self, op: Op) -> None:
         """Each element for itself, or all that one register holds."""
         operands = [self.values[v] for v in op.operands]
-        if (divided := quotients(self, op, operands)) is not None:
-            self.values[op.result] = divided
-            return
         if len(operands) == 1 and (every := with_slow_path(self.scalars, op, operands[0])) is not None:
             self.values[op.result] = every
             return
+        if (n := self.equal_conditions.get(op, 1)) > 1:
+            operands[0] = [operands[0][r // n * n] for r in range(len(operands[0]))]
         stride, emit = self.strides.get(op.result, 1), self.element(op)
         if self.scalars.is_instruction(op):  # LLVM would find out that operands are equal, as a broadcast has them
             emit = functools.cache(emit)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from llvmlite import ir
 
 from tilewright.analysis.gpu.target import most_registers
 from tilewright.backends.branches import choose
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32
+from tilewright.backends.gpu.lowering.context import Context, Registers, Rule
+from tilewright.backends.gpu.lowering.words import packed_words, rounded
 from tilewright.ir.core import Op
-from tilewright.ir.ops.arith import Div, is_plain, operand_dtype
-
-if TYPE_CHECKING:
-    from tilewright.backends.gpu.lowering.context import Context
+from tilewright.ir.dtypes import DType, bfloat16, float16
+from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.arith import Cast, Div, is_plain, operand_dtype
 
 _FEWEST = 8  # quotients by a number for which it pays
 _CHAINS = 4  # in which they are looked at
@@ -23,6 +25,10 @@ _OTHER_REGISTERS = 48  # where both branches have their numbers in registers
 # overflows, and the remainders have all their bits: as bits of float32.
 _LEAST_DIVISOR, _END_OF_DIVISORS = (127 - 20) << 23, (127 + 24) << 23
 _LEAST, _MOST = (127 - 100) << 23, 2.0**100
+# Less than a unit of the last place off: approximate ones have 23 bits or more, which one step doubles. Where it is no
+# number, such as that of zero, of infinity and of a denormal number, what is beside its bits gives different products.
+_RECIPROCAL = """{ .reg .f32 rest; rcp.approx.ftz.f32 $0, $1; neg.f32 rest, $1;
+fma.rn.f32 rest, rest, $0, 0f3F800000; fma.rn.f32 $0, $0, rest, $0; }""".replace("\n", " ")
 # With the reciprocal rounded to nearest and a quotient less than a unit of its last place off, which the first
 # correction makes, the second one rounds correctly: P. Markstein, "Computation of elementary functions on the IBM RISC
 # System/6000 processor", theorem 8. The remainder is taken as s q - x, so that a zero keeps its sign.
@@ -42,29 +48,69 @@ fma.rn.f64 better, excess, $3, quotient; selp.f64 quotient, better, quotient, in
 cvt.rn.f32.f64 $0, quotient; }""".replace("\n", " ")
 
 
-def quotients(cx: Context, op: Op, operands: Sequence[Sequence[ir.Value]]) -> list[ir.Value] | None:
-    """Each of the first operand divided by the second, if these are few numbers in float32; correctly rounded."""
-    if not isinstance(op, Div) or operand_dtype(op).short != "f32" or not is_plain(op):
-        return None
-    xs, divisors = operands
+def _divide(cx: Context, op: Div) -> None:
+    if not _shares_reciprocals(cx, op):
+        cx.elementwise(op)
+        return
+    xs, divisors = cx.of(op.lhs), cx.of(op.rhs)
     groups = {s: [x for x, d in zip(xs, divisors) if d is s] for s in dict.fromkeys(divisors)}
-    room = most_registers(cx.tile_threads) - _OTHER_REGISTERS
-    few = all(len(group) >= _FEWEST and not isinstance(s, ir.Constant) for s, group in groups.items())
-    if not few or len(xs) > room:
-        return None
-    b = cx.builder
-    usual = _in_range(cx, xs)
-    for s in groups:
-        above = b.sub(b.bitcast(s, I32), cx.i32(_LEAST_DIVISOR))
-        usual = b.and_(usual, b.icmp_unsigned("<", above, cx.i32(_END_OF_DIVISORS - _LEAST_DIVISOR)))
     places = {s: iter(range(len(xs))) for s in groups}
     order = [(s, next(places[s])) for s in divisors]
 
-    def each(divide: Callable[[Context, Sequence[ir.Value], ir.Value], list[ir.Value]]) -> list[ir.Value]:
+    def each(divide: Callable[[Context, Sequence[ir.Value], ir.Value], Registers]) -> Registers:
         found = {s: divide(cx, group, s) for s, group in groups.items()}
         return [found[s][i] for s, i in order]
 
-    return choose(b, usual, lambda: each(_fast), lambda: each(_in_float64))
+    def exact() -> Registers:
+        usual = cx.builder.and_(_in_range(cx, xs), _are_between(cx, groups, _LEAST_DIVISOR, _END_OF_DIVISORS))
+        return choose(cx.builder, usual, lambda: each(_fast), lambda: each(_in_float64))
+
+    narrow = rounded_to(op)
+    if narrow is None:
+        cx.values[op.result] = exact()
+        return
+    # Roundings are monotonic: where the products with numbers below and above the reciprocal round to the same 16 bits,
+    # so does the quotient between them.
+    b, reciprocals = cx.builder, {s: cx.builder.bitcast(cx.scalars.asm(_RECIPROCAL, [s], F32), I32) for s in groups}
+    low, high = (packed_words(cx, _products(cx, xs, divisors, reciprocals, unit), narrow) for unit in (-1, 1))
+    different = functools.reduce(b.or_, (b.xor(x, y) for x, y in zip(low, high)))
+    same = b.icmp_unsigned("==", different, cx.i32(0))
+    words = choose(b, same, lambda: low, lambda: packed_words(cx, exact(), narrow))
+    cx.values[op.result] = rounded(cx, words, narrow)
+
+
+def rounded_to(op: Div) -> DType | None:
+    """The type of 16 bits to which all that is done with the quotients rounds them first."""
+    users = list(op.result.users)
+    casts = [u for u in users if isinstance(u, Cast) and u.rounding in (None, RoundingMode.RN)]
+    types = {cast.dtype for cast in casts}
+    return types.pop() if len(casts) == len(users) and len(types) == 1 and types <= {bfloat16, float16} else None
+
+
+def _shares_reciprocals(cx: Context, op: Div) -> bool:
+    """Whether these are many quotients of few numbers in float32."""
+    if operand_dtype(op).short != "f32" or not is_plain(op):
+        return False
+    room = most_registers(cx.tile_threads) - _OTHER_REGISTERS
+    counts = Counter(cx.of(op.rhs))
+    few = all(count >= _FEWEST and not isinstance(s, ir.Constant) for s, count in counts.items())
+    return few and counts.total() <= room
+
+
+def _products(
+    cx: Context, xs: Registers, divisors: Registers, reciprocals: Mapping[ir.Value, ir.Value], unit: int
+) -> Registers:
+    """Products of ``xs`` with what is a ``unit`` of the last place beside the reciprocals of their divisors."""
+    b = cx.builder
+    beside = {s: b.bitcast(b.add(bits, cx.i32(unit)), F32) for s, bits in reciprocals.items()}
+    return [cx.scalars.asm("mul.rn.f32 $0, $1, $2;", [x, beside[s]], F32) for x, s in zip(xs, divisors)]
+
+
+def _are_between(cx: Context, divisors: Iterable[ir.Value], least: int, end: int) -> ir.Value:
+    """Whether the bits of all are from ``least`` to ``end``."""
+    b = cx.builder
+    offsets = (b.sub(b.bitcast(s, I32), cx.i32(least)) for s in divisors)
+    return functools.reduce(b.and_, (b.icmp_unsigned("<", x, cx.i32(end - least)) for x in offsets))
 
 
 def _fast(cx: Context, xs: Sequence[ir.Value], s: ir.Value) -> list[ir.Value]:
@@ -106,3 +152,6 @@ def _sum(cx: Context, x: ir.Value, y: ir.Value) -> ir.Value:
 
 def _least(cx: Context, x: ir.Value, y: ir.Value) -> ir.Value:
     return cx.scalars.asm("min.u32 $0, $1, $2;", [x, y], I32)
+
+
+RULES: dict[type[Op], Rule] = {Div: _divide}

@@ -9,31 +9,48 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from tilewright.analysis.gpu.joined_mma import joined_mma
-from tilewright.backends.gpu.lowering import control, matrices, memory, mma, narrowing, tiles, tma, wgmma, words
+from tilewright.analysis.gpu.target import SM_REGISTERS
+from tilewright.backends.gpu.lowering import (
+    control,
+    division,
+    matrices,
+    memory,
+    mma,
+    narrowing,
+    tiles,
+    tma,
+    wgmma,
+    words,
+)
 from tilewright.backends.gpu.lowering.assembly import I8, I32, I64, VOID
 from tilewright.backends.gpu.lowering.context import Context
-from tilewright.backends.gpu.lowering.demand import register_strides
+from tilewright.backends.gpu.lowering.demand import equal_conditions, register_strides
 from tilewright.backends.gpu.tables import reads
 from tilewright.backends.gpu.target import TRIPLE, Architecture
 from tilewright.backends.native.lines import SourceLines
 from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector import storage_type
 from tilewright.ir.core import Function
+from tilewright.ir.dtypes import float32
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableParameter
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
+from tilewright.ir.ops.arith import Div
 from tilewright.ir.ops.gpu.memory import SharedAlloc
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat
 from tilewright.ir.ops.gpu.tma import ParameterMap
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.types import TileType
 
 RULES = {
     rule: how
-    for module in (control, tiles, memory, mma, tma, wgmma, matrices, narrowing, words)
+    for module in (control, tiles, memory, mma, tma, wgmma, matrices, narrowing, division, words)
     for rule, how in module.RULES.items()
 }
 _GLOBAL_SPACE, _SHARED_SPACE = 1, 3
+# Beside so many quotients by one number a thread has few enough other registers only if ptxas is told so.
+_QUOTIENTS, _REGISTERS_WITH_QUOTIENTS, _MOST_CTAS = 32, 64, 32
 _REGISTER_STEP = 8  # those of a thread are multiples of it
 
 
@@ -99,7 +116,8 @@ def add_kernel(
     builder = TextBuilder(kernel.append_basic_block("entry"))
     lines = SourceLines(module, kernel, function, "DebugDirectivesOnly")  # ptxas refuses more for optimized code
     cx = Context(builder, target, RULES)
-    cx.strides = register_strides(function)
+    cx.equal_conditions = equal_conditions(function)
+    cx.strides = register_strides(function, cx.equal_conditions)
     cx.locate = lambda op: lines.locate(builder, op)
     lines.locate(builder, function.body.ops[0] if function.body.ops else None)
     cx.tile_threads = tile_threads
@@ -137,6 +155,9 @@ def _register_limits(
         return {"maxnreg": most, "minctasm": 1}
     if isinstance(occupancy, int):
         return {"minctasm": occupancy}
+    shared = (op for op in function.ops_of(Div) if isinstance(op.rhs.op, (BroadcastDistributed, Splat)))
+    if any(op.result.tile.element is float32 and op.result.layout.num_registers == _QUOTIENTS for op in shared):
+        return {"minctasm": min(SM_REGISTERS // (_REGISTERS_WITH_QUOTIENTS * threads), _MOST_CTAS)}
     # Where registers do not suffice, ptxas (12.8, 13.5) otherwise goes back to 32 of them, for all that it is told.
     return {"minctasm": 1} if function.ops_of(MmaOp) else {}
 

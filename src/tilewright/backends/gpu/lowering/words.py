@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -59,11 +59,12 @@ class Words:
 
 @dataclass(frozen=True)
 class Part:
-    """Element ``index`` of a word of elements of ``dtype`` that was loaded."""
+    """Element ``index`` of a word of elements of ``dtype`` that was loaded, or ``rounded``."""
 
     word: ir.Value
     dtype: ElementType
     index: int
+    rounded: bool = False
 
 
 def bytes_of(dtype: ElementType) -> int:
@@ -103,6 +104,8 @@ def unpacked(cx: Context, words: Words, found: Sequence[ir.Value], dtype: Elemen
             part = b.trunc(part, ir.IntType(bits)) if bits < word.type.width else part
             part = part if part.type == stored else b.bitcast(part, stored)
             result.append(cx.scalars.to_register(dtype, part))
+            if words.each == 1 and bits < 32:
+                cx.parts[result[-1]] = Part(word, dtype, 0)
     return result
 
 
@@ -161,10 +164,11 @@ def _packing(cx: Context, words: Words, dtype: ElementType) -> str | None:
 
 def _whole(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> ir.Value | None:
     """The word that was loaded as these elements of ``dtype``; a cast to a wider one leaves registers as they are."""
-    first = cx.parts.get(elements[0])
-    if first is None:
+    found = [cx.parts.get(x) or cx.parts.get(_before_rounding(x)) for x in elements]
+    first = found[0]
+    if first is None or not (first.rounded or elements[0] in cx.parts):  # else a NaN would keep its bits
         return None
-    same = all(cx.parts.get(x) == Part(first.word, dtype, i) for i, x in enumerate(elements))
+    same = all(part == Part(first.word, dtype, i, first.rounded) for i, part in enumerate(found))
     return first.word if same else None
 
 
@@ -205,6 +209,13 @@ def _before_rounding(x: ir.Value) -> ir.Value:
             (wide,) = inputs(narrow)
             return wide if wide.type == F32 else x
     return x
+
+
+def rounded(cx: Context, words: Registers, dtype: DType) -> Registers:
+    """The elements in ``words``, to which they were rounded: they are what another such rounding gives."""
+    found = unpacked_words(cx, words, dtype)
+    cx.parts.update((x, replace(cx.parts[x], rounded=True)) for x in found)
+    return found
 
 
 def _bitcast(cx: Context, op: Bitcast) -> None:
