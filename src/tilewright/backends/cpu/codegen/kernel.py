@@ -17,6 +17,7 @@ from llvmlite import ir
 
 from tilewright.analysis.affine import AffineTiles
 from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.waiting_loops import may_wait
 from tilewright.backends.cpu import on_demand
 from tilewright.backends.cpu.codegen import atomics, control, memory, output, polls, records, reduce, shape, views
@@ -100,7 +101,7 @@ def _block_function(function: Function, llvm_function: ir.Function, processor: P
     entry = llvm_function.append_basic_block("entry")
     start = llvm_function.append_basic_block("start")
     exit_ = llvm_function.append_basic_block("exit")
-    affine = AffineTiles(IntegerRanges(function))
+    affine = AffineTiles(AnalysisManager(function).get(IntegerRanges))
     state = State(TextBuilder(start), processor, scratch, context, worker, _emit_block, affine, entry, exit_)
     if lines or switch("TILEWRIGHT_DEBUG_INFO"):
         state.lines = SourceLines(llvm_function.module, llvm_function, function, "LineTablesOnly")
