@@ -193,6 +193,30 @@ def test_loops_one_after_the_other_share_buffers() -> None:
     assert len(rings) == 2
 
 
+def turned(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
+    """A persistent loop over matrices, of which right operands lie along k: turned with their batch."""
+    for matrix in range(ct.bid(0), a.shape[0], ct.num_blocks(0)):
+        total = ct.zeros((128, 64), ct.float32)
+        for k in range(ct.cdiv(a.shape[2], 64)):
+            x = ct.load(a, (matrix, 0, k), (1, 128, 64)).reshape((128, 64))
+            y = ct.permute(ct.load(b, (matrix, 0, k), (1, 64, 64)), (0, 2, 1)).reshape((64, 64))
+            total = ct.mma(x, y, total)
+        ct.store(c, (matrix, 0, 0), total.astype(c.dtype).reshape((1, 128, 64)))
+
+
+def test_turned_batches() -> None:
+    rng = np.random.default_rng(3)
+    a, b = aligned((3, 128, 96), np.float16), aligned((3, 64, 96), np.float16)
+    for x in (a, b):
+        x[...] = rng.integers(-3, 4, x.shape)
+    assert Wgmma in _chosen(turned, a, b, aligned((3, 128, 64), np.float16), grid=(2, 1, 1))
+    for make in (lambda: interpreter_backend(None, target="sm_90"), lambda: ptx_backend(None, "sm_90")):
+        c = aligned((3, 128, 64), np.float32)
+        with make() as backend:
+            ct.launch(None, (2,), ct.kernel(turned), (a, b, c), backend=backend)
+        assert (c == a.astype(np.float32) @ b.astype(np.float32).transpose(0, 2, 1)).all()
+
+
 def batched(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
     """A matrix for each block along the third axis, with tiles of rank 3."""
     i, j, matrix = ct.bid(0), ct.bid(1), ct.bid(2)

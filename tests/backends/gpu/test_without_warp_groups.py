@@ -125,6 +125,22 @@ def test_a_few_roundings_are_made_before_operands_are_exchanged() -> None:
     assert "cp.async" in text and "ld.shared.v4" in text
 
 
+def test_one_instruction_rounds_where_there_is_one() -> None:
+    """From sm_90 on, where tiles are multiplied: what was copied ahead is not stored again."""
+    text = multiply(np.float32, (32, 32, 32), "sm_90", rounded=True)
+    assert "cvt.rn.tf32.f32" in text and "st.shared.b32" not in text
+    a, c = aligned((32, 32), np.float32), aligned((32, 32), np.float32)
+    a[...] = np.random.default_rng(5).standard_normal(a.shape, np.float32)
+    one = aligned((32, 32), np.float32)
+    one[...] = np.eye(32)
+    with ptx_backend(None, "sm_90") as backend:
+        arguments = (a, one, c, 32, 32, 32, False, False, ct.float32, True)
+        ct.launch(None, (1, 1), ct.kernel(matmul), arguments, backend=backend)
+    bits = a.view(np.uint32)
+    nearest = (bits + 0xFFF + (bits >> 13 & 1) & ~np.uint32(0x1FFF)).view(np.float32)
+    assert (c == nearest).all() and (c != a).any()
+
+
 @pytest.mark.parametrize("make", [INTERPRETED, AS_PTX])
 def test_attention_with_queries_in_shared_memory(make: Callable[[], Any]) -> None:
     run(make, 128, 128, 64)

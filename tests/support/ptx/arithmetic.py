@@ -228,6 +228,9 @@ _RULES: dict[str, Callable[[str, list[str], DType, Sequence[Array]], Array]] = {
 
 def _convert(modifiers: list[str], bits: Array) -> Array:
     *modes, to, source = modifiers
+    if (modes, to, source) == (["rn"], "tf32", "f32"):
+        rounded = cast(values(bits, dtypes.float32), dtypes.float32, dtypes.tfloat32, RoundingMode.RN)
+        return bits_of(rounded.astype(np.float32), dtypes.float32)
     s, t = DTYPES.get(source), DTYPES.get(to)
     if s is None or t is None or any(m not in (*_MODES, "rzi", "rni", "rmi", "rpi") for m in modes):
         raise Unknown(f"cvt.{'.'.join(modifiers)}")

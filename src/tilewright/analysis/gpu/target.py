@@ -10,6 +10,7 @@ from tilewright.ir.hints import ByTarget
 
 # CUDA C++ Programming Guide, technical specifications per compute capability: registers of 32 bits.
 SM_REGISTERS, THREAD_REGISTERS = 65536, 255
+TF32_ROUNDING = 90  # the compute capability from which on one instruction rounds to nearest: PTX ISA, "cvt"
 
 
 @dataclass(frozen=True)

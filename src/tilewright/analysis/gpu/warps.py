@@ -42,6 +42,10 @@ _WARPS_OF_PARTS = 16
 _SPILLED = 1.25  # how many times the registers that there are a thread may need, before it is slow
 
 
+def _is_tf32(op: MmaOp) -> bool:
+    return op.x.tile.element is tfloat32
+
+
 def suitable_warps(function: Function) -> int:
     """A power of two up to 32."""
     mmas = function.ops_of(MmaOp)
@@ -54,9 +58,9 @@ def suitable_warps(function: Function) -> int:
         if len(beside) == len(mmas):
             if largest <= _SMALL_EXACT_PRODUCT and all(op.x.tile.element is float32 for op in mmas):
                 return 2
-            if largest <= _SMALL_PRODUCT and all(op.x.tile.element.bytes == 2 for op in mmas):
+            if largest <= _SMALL_PRODUCT and all(op.x.tile.element.bytes == 2 or _is_tf32(op) for op in mmas):
                 return 2
-        wide = any(op.x.tile.element is tfloat32 for op in mmas)  # whose fragments take twice the registers
+        wide = any(map(_is_tf32, mmas))  # whose fragments take twice the registers
         most, all_most = (n // 2 if wide else n for n in (_ACCUMULATORS, _ALL_ACCUMULATORS))
         few = largest <= 4 * LANES * most and max(beside.values()) <= 4 * LANES * all_most
         return 4 if few else 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.analysis.gpu.target import GpuTarget
+from tilewright.analysis.gpu.target import TF32_ROUNDING, GpuTarget
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import CTAS_OF_SM, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
@@ -56,11 +56,13 @@ def passes_to_gpu(
     *,
     blocks: int = 0,
     fp8: bool = False,
+    rounds: bool = False,
 ) -> tuple[Pass, ...]:
     """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps with ``shared_bytes``.
 
     Loads for MMA ops run ``num_stages`` - 1 iterations ahead; with 1 not at all. Without, as many as suit them,
-    and a grid that puts no more than so many ``blocks`` on an SM (0: many). With ``fp8`` tensor cores multiply that.
+    and a grid that puts no more than so many ``blocks`` on an SM (0: many). With ``fp8`` tensor cores multiply that;
+    one instruction ``rounds`` to tfloat32.
     """
     return (
         LowerMmaScaled(),
@@ -81,7 +83,7 @@ def passes_to_gpu(
         SpecializeWarps(num_stages, shared_bytes, blocks),  # after what is the same for all threads has left the loops
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
-        PipelineLoads(num_stages, blocks=blocks),  # in the place of conversions, of what loops load
+        PipelineLoads(num_stages, blocks=blocks, rounds=rounds),  # in the place of conversions, of what loops load
         *([PrefetchLoads()] if num_stages != 1 else []),  # of loops that stay
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         HoistLoads(),  # not those that run ahead in loops; over conversions that become barriers
@@ -114,6 +116,7 @@ def lower_to_gpu(
     if target is not None:
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original, fp8 = function, target is not None and target.has_fp8 and not target.has_wgmma
+    how = {"fp8": fp8, "rounds": target is not None and target.capability >= TF32_ROUNDING}
     if target is not None and target.has_wgmma and function.ops_of(Mma):
         function = reshaped(function, DropUnitBatches())
         chosen = ChooseWgmma(target, num_warps, realign=realign)
@@ -124,7 +127,7 @@ def lower_to_gpu(
             if ctas:
                 made.hints[CTAS_OF_SM] = ctas
             try:
-                return _within(made, made.hints[WGMMA_WARPS], num_stages, shared_bytes, blocks, fp8=fp8)
+                return _within(made, made.hints[WGMMA_WARPS], num_stages, shared_bytes, blocks, **how)
             except OutOfSharedMemory as error:
                 line = 0 if error.loc is None else error.loc.line
                 made.hints[WGMMA_REFUSED] = (f"line {line}: mma.sync, as with wgmma {error.message}",)
@@ -133,7 +136,7 @@ def lower_to_gpu(
             function = with_body(function, function.body)
             function.hints[WGMMA_REFUSED] = made.hints[WGMMA_REFUSED]
     warps = num_warps or suitable_warps(function)
-    return _within(function, warps, num_stages, shared_bytes, blocks, fp8=fp8)
+    return _within(function, warps, num_stages, shared_bytes, blocks, **how)
 
 
 def reshaped(function: Function, shaping: Pass) -> Function:
@@ -167,11 +170,11 @@ def _may_be_beside(function: Function, limit: int) -> bool:
 
 
 def _within(
-    function: Function, warps: int, stages: int | None, shared_bytes: int, blocks: int, *, fp8: bool
+    function: Function, warps: int, stages: int | None, shared_bytes: int, blocks: int, **how: bool
 ) -> Function:
     while True:
         try:
-            lowered = run_passes(function, passes_to_gpu(warps, stages, shared_bytes, blocks=blocks, fp8=fp8))
+            lowered = run_passes(function, passes_to_gpu(warps, stages, shared_bytes, blocks=blocks, **how))
         except OutOfSharedMemory:
             if stages == 1:
                 raise

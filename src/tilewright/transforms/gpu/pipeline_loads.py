@@ -50,7 +50,9 @@ _ROOM, _ENOUGH = 200 << 10, 4  # bytes of an SM, and stages with those that regi
 # 32,768 of bfloat16, with one, 2,494 and 3,530.
 _PAIR = 2
 _UNDER_WAY, _MOST_STAGES, _FEW_CTAS = 96 << 10, 16, range(1, 9)
-_FEW_USES = 32  # registers of a thread for accumulators, with fewer of which several warps would round each operand
+# Registers of a thread for accumulators, with fewer of which several warps would round each operand by several
+# instructions.
+_FEW_USES = 32
 COPY_BYTES = (4, 8, 16)  # what cp.async takes: PTX ISA, "cp.async"
 
 
@@ -71,11 +73,12 @@ class PipelineLoads(InPlacePass):
     stages: int | None = None  # three, or six where an iteration loads little
     budget: int = 96 * 1024  # leaves room for two CTAs on an SM of 227 KiB, and for what the rest of a kernel needs
     blocks: int = 0
+    rounds: bool = False  # whether one instruction rounds to tfloat32
 
     def change(self, function: Function) -> bool:
         changed = _copy_gathered(function)
         alias = AnalysisManager(function).get(AliasAnalysis)
-        loops = {op: loads for op in function.ops_of(For) if (loads := _operand_loads(op, alias))}
+        loops = {op: loads for op in function.ops_of(For) if (loads := _operand_loads(op, alias, self.rounds))}
         staged = {op: (found, stages) for op, found in loops.items() if (stages := self._stages(op, found)) >= 2}
         rows = {} if self.stages else _row_loads(function)
         staged |= {op: (x, n) for op, x in rows.items() if (n := _stages_of_rows(op, x, self.blocks)) > 1}
@@ -239,8 +242,9 @@ def _after(path: _Path, layout: LinearLayout) -> LinearLayout:
     return layout
 
 
-def _operand_loads(loop: For, alias: AliasAnalysis) -> list[_OperandLoad]:
-    """The loads of ``loop`` that can run ahead: of operands, and of what else it loads 16 bytes at once."""
+def _operand_loads(loop: For, alias: AliasAnalysis, rounds: bool) -> list[_OperandLoad]:
+    """The loads of ``loop`` that can run ahead: of operands, which one instruction ``rounds`` or several, and of what
+    else it loads 16 bytes at once."""
     body = loop.body
     nested = [op for op in loop.walk() if op is not loop]
     if not any(isinstance(op, GpuMma) for op in body.ops):
@@ -252,7 +256,7 @@ def _operand_loads(loop: For, alias: AliasAnalysis) -> list[_OperandLoad]:
     if len(stores) != len(writes):
         return []
     written = {alias.underlying_object(op.ptrs) for op in stores}
-    few = all(op.acc.layout.num_registers < _FEW_USES for op in body.ops if isinstance(op, GpuMma))
+    few = not rounds and all(op.acc.layout.num_registers < _FEW_USES for op in body.ops if isinstance(op, GpuMma))
     found = []
     for op in body.ops:
         if not isinstance(op, memory.GlobalLoad) or not _can_be_copied(op):

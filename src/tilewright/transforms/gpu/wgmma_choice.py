@@ -367,8 +367,8 @@ def _operand(op: Mma, k: int, plan: LoweringPlan) -> Operand | str:
     dtype, transposed = value.tile.element, False
     while not isinstance(value.op, LoadView):
         source = value.op
-        if isinstance(source, Permute) and source.axes == (1, 0):
-            transposed = not transposed
+        if isinstance(source, Permute) and len(axes := [a for a in source.axes if source.x.tile.shape[a] != 1]) == 2:
+            transposed ^= axes[0] > axes[1]
         elif not (isinstance(source, Reshape) and _kept(source.x.tile.shape) == _kept(source.shape)) and not (
             isinstance(source, Cast) and source in plan.rounded
         ):

@@ -1,17 +1,19 @@
-"""Conversions to 8-bit floats of what is only multiplied, as the weights of attention: four elements at once.
+"""Conversions of what is only multiplied: to tfloat32, and to 8-bit floats as the weights of attention, four at once,
+which are parts of the words that hold them.
 
-NaN has no sign there, as that of a product has none. The elements are parts of the words that hold them.
+NaN has no sign there, and no payload, as that of a product has none.
 """
 
 from __future__ import annotations
 
+from tilewright.analysis.gpu.target import TF32_ROUNDING
 from tilewright.analysis.mma_graph import is_only_multiplied
 from tilewright.backends.gpu.lowering.assembly import F32, I32, assembly
 from tilewright.backends.gpu.lowering.context import Context, Rule
 from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
 from tilewright.backends.gpu.lowering.words import unpacked_words
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import float8_e4m3fn, float8_e5m2, float32
+from tilewright.ir.dtypes import float8_e4m3fn, float8_e5m2, float32, tfloat32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.floats import Exp, Exp2
@@ -38,8 +40,12 @@ _TEXTS = {float8_e4m3fn: _TO_E4M3, float8_e5m2: _TO_E5M2}
 
 
 def _cast(cx: Context, op: Cast) -> None:
-    values = cx.of(op.x)
-    narrows = op.dtype in _TEXTS and op.x.tile.element is float32 and op.rounding in (None, RoundingMode.RN)
+    values, nearest = cx.of(op.x), op.x.tile.element is float32 and op.rounding in (None, RoundingMode.RN)
+    rounds = op.dtype is tfloat32 and nearest and cx.target.capability >= TF32_ROUNDING
+    if rounds and is_only_multiplied(op.result):
+        cx.values[op.result] = [assembly(cx.builder, "cvt.rn.tf32.f32 $0, $1;", [F32], [x])[0] for x in values]
+        return
+    narrows = op.dtype in _TEXTS and nearest
     positive = isinstance(op.x.op, (Exp, Exp2))
     able = cx.target.capability >= FP8_CONVERSIONS and len(values) % _EACH == 0
     if not (narrows and positive and able and is_only_multiplied(op.result)):
