@@ -60,7 +60,11 @@ WRONG: list[tuple[Callable[[Any], Any], type[ct.TileError], str]] = [
     (lambda x: np.sum(x), UnsupportedCallError, "; write ct.sum"),
     (lambda x: np.flor(x), ct.TileTypeError, "the module numpy has no 'flor'; did you mean numpy.floor?"),
     (lambda x: x.to(ct.float16), ct.TileTypeError, r"; write x.astype\(dtype\)"),
-    (lambda x: ct.kernel(lambda a: a), UnsupportedCallError, r"kernel cannot be called in tile code; call ct functions"),
+    (
+        lambda x: ct.kernel(lambda a: a),
+        UnsupportedCallError,
+        r"kernel cannot be called in tile code; call ct functions",
+    ),
     (lambda x: x + "a", ct.TileTypeError, r"\+ needs tiles or numbers, not a string"),
     (lambda x: ct.static_eval([1]), ct.TileTypeError, "static_eval' is a list, .*; make it a tuple"),
     (lambda x: x.reshap((4, 4)), ct.TileTypeError, "; did you mean x.reshape?"),
