@@ -164,7 +164,7 @@ def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> Lin
         size *= n
     room = max(size // (LANES * warps), 1)
     if vector == 1 and max(shape) == size >= LANES * warps:
-        return _warp_by_warp(shape, order[0], warps)
+        return _warp_by_warp(shape, warps)
     left = [1] * len(shape)
     left[order[0]] = min(vector, room, shape[order[0]])
     lanes, warp = [1] * len(shape), [1] * len(shape)
@@ -177,10 +177,10 @@ def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> Lin
     return LinearLayout.blocked(shape, left, lanes, warp, order)
 
 
-def _warp_by_warp(shape: _Shape, axis: int, warps: int) -> LinearLayout:
-    """A part of the line along ``axis`` for each warp, with elements of its lanes side by side: where accesses begin
+def _warp_by_warp(shape: _Shape, warps: int) -> LinearLayout:
+    """For each warp a part of the line that the tile is, with elements of its lanes side by side: where accesses begin
     anywhere, two that follow each other share a sector of memory, which one warp has in the cache then."""
-    units = [tuple(1 << bit if k == axis else 0 for k in range(len(shape))) for bit in range(log2(max(shape)))]
+    units = [tuple(1 << bit if n > 1 else 0 for n in shape) for bit in range(log2(max(shape)))]
     lanes, own = log2(LANES), len(units) - log2(warps)
     return LinearLayout.of(shape, {REGISTER: units[lanes:own], LANE: units[:lanes], WARP: units[own:]})
 
