@@ -153,15 +153,15 @@ def test_threads_have_devices_of_their_own() -> None:
 def test_the_current_device_of_torch() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     for index, now in ((0, 1), (1, 0), (1, 1)):
-        torch.cuda.set_device(now)
-        x = torch.arange(N, device=f"cuda:{index}", dtype=torch.float32)
-        y = torch.empty_like(x)
-        for queue in (None, torch.cuda.current_stream(index)):
-            y.zero_()
-            torch.cuda.synchronize(index)
-            ct.launch(queue, GRID, scaled, (x, y, 2.0))
-            torch.cuda.synchronize(index)
-            assert torch.equal(y, 2 * x) and torch.cuda.current_device() == now
+        with torch.cuda.device(now):
+            x = torch.arange(N, device=f"cuda:{index}", dtype=torch.float32)
+            y = torch.empty_like(x)
+            for queue in (None, torch.cuda.current_stream(index)):
+                y.zero_()
+                torch.cuda.synchronize(index)
+                ct.launch(queue, GRID, scaled, (x, y, 2.0))
+                torch.cuda.synchronize(index)
+                assert torch.equal(y, 2 * x) and torch.cuda.current_device() == now
 
 
 class Counted(Executor):
