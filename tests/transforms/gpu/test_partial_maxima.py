@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from support.gpu_text import layout
+from support.passes import check
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
@@ -14,6 +16,7 @@ from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.ir.ops.gpu.tiles import Shuffle
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.lowering import lower_to_gpu
+from tilewright.transforms.gpu.partial_maxima import PartialMaxima
 from tilewright.transforms.pipelines import optimize
 
 T = 128
@@ -106,3 +109,91 @@ def test_threads_wait_for_nobody_in_the_loop() -> None:
     assert exchanges(log_sums, x, out, -math.inf) == 0
     assert exchanges(seen_sums, x, out) > 0
     assert exchanges(masked_sums, x, out) > 0
+
+
+# Four threads have a row of 16: each has four of it in registers.
+TILE = "f32[8,16]" + layout([[0, 1], [0, 2]], [[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]])
+PARTS = "f32[8,4]" + layout([], [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]])
+ONE = "f32[8,1]" + layout([], [[0, 0], [0, 0], [1, 0], [2, 0], [4, 0]])
+ROWS = "f32[8]" + layout([], [[0], [0], [1], [2], [4]])
+
+
+def combined(op: str) -> str:
+    return f"{{ ^(%p: f32, %q: f32)\n      %r = {op}(%p, %q) : f32\n      yield([%r])\n    }}"
+
+
+def of_rows(value: str, op: str, identity: str, to: str) -> str:
+    """A number for each row of a tile."""
+    how = f"{{axis = 1, identities = ({identity}), commutative = true}}"
+    return f"{to}_rows = reduce([{value}]) {how} : {ROWS} {combined(op)}\n    {to} = reshape({to}_rows) {{shape = (8, 1)}} : {ONE}"
+
+
+def text(loop: str) -> str:
+    return f"""
+func @f(%n: i32 = "n".scalar) hints {{num_warps = 1}} {{
+  %o = constant() {{value = 0, type = !i32}} : i32
+  %one = constant() {{value = 1, type = !i32}} : i32
+  %v = constant() {{value = 2.0, type = !{TILE}}} : {TILE}
+  %low = constant() {{value = -inf, type = !{ONE}}} : {ONE}
+  %zero = constant() {{value = 0.0, type = !{ONE}}} : {ONE}
+  {loop}
+  print([%top, %sum]) {{parts = (none, none), formats = ("", "")}}
+  return()
+}}
+"""
+
+
+SPLIT = "f32[8,4,1]" + layout([], [[0, 1, 0], [0, 2, 0], [1, 0, 0], [2, 0, 0], [4, 0, 0]])
+WIDE = "f32[8,4,4]" + layout([[0, 0, 1], [0, 0, 2]], [[0, 1, 0], [0, 2, 0], [1, 0, 0], [2, 0, 0], [4, 0, 0]])
+
+
+def test_what_the_loop_carries() -> None:
+    """The largest number of each thread, its sum, and the least of its largest numbers: infinite for no iteration."""
+    whole = f"""%top, %sum = for(%o, %n, %one, [%low, %zero]) : {ONE}, {ONE} {{ ^(%i: i32, %t: {ONE}, %s: {ONE})
+    {of_rows("%v", "max", "-inf", "%m")}
+    %next = max(%t, %m) : {ONE}
+    %d = sub(%t, %next) : {ONE}
+    %f = exp(%d) : {ONE}
+    %g = mul(%s, %f) : {ONE}
+    %wide = gpu.broadcast(%next) {{type = !{TILE}}} : {TILE}
+    %x = sub(%v, %wide) : {TILE}
+    %e = exp(%x) : {TILE}
+    {of_rows("%e", "add", "0.0", "%a")}
+    %h = add(%g, %a) : {ONE}
+    continue([%next, %h])
+  }}"""
+    parts = f"""%finite = constant() {{value = -3.4028234663852886e+38, type = !{PARTS}}} : {PARTS}
+  %lows = gpu.broadcast(%low) {{type = !{PARTS}}} : {PARTS}
+  %zeros = constant() {{value = 0.0, type = !{PARTS}}} : {PARTS}
+  %infinite = constant() {{value = inf, type = !{PARTS}}} : {PARTS}
+  %tops, %sums, %least = for(%o, %n, %one, [%lows, %zeros, %infinite]) : {PARTS}, {PARTS}, {PARTS} {{
+    ^(%i: i32, %t: {PARTS}, %s: {PARTS}, %l: {PARTS})
+    %m = gpu.thread_reduce([%v]) {{axis = 1}} : {PARTS} {combined("max")}
+    %next = max(%t, %m) : {PARTS}
+    %l2 = min(%l, %next) : {PARTS}
+    %safe = max(%next, %finite) : {PARTS}
+    %split = reshape(%safe) {{shape = (8, 4, 1)}} : {SPLIT}
+    %wide = gpu.broadcast(%split) {{type = !{WIDE}}} : {WIDE}
+    %y = reshape(%wide) {{shape = (8, 16)}} : {TILE}
+    %x = sub(%v, %y) : {TILE}
+    %e = exp(%x) : {TILE}
+    %d = sub(%t, %safe) : {PARTS}
+    %f = exp(%d) : {PARTS}
+    %g = mul(%s, %f) : {PARTS}
+    %a = gpu.thread_reduce([%e]) {{axis = 1}} : {PARTS} {combined("add")}
+    %h = add(%g, %a) : {PARTS}
+    continue([%next, %h, %l2])
+  }}
+  {of_rows("%tops", "max", "-inf", "%top")}
+  %all = gpu.broadcast(%top) {{type = !{PARTS}}} : {PARTS}
+  %safe2 = max(%all, %finite) : {PARTS}
+  %d2 = sub(%tops, %safe2) : {PARTS}
+  %f2 = exp(%d2) : {PARTS}
+  %g2 = mul(%sums, %f2) : {PARTS}
+  {of_rows("%g2", "add", "0.0", "%seen")}
+  {of_rows("%least", "max", "-inf", "%latest")}
+  %none = constant() {{value = -inf, type = !{ONE}}} : {ONE}
+  %nan = constant() {{value = nan, type = !{ONE}}} : {ONE}
+  %empty = cmp(%latest, %none) {{predicate = CmpPredicate.EQ}} : {ONE.replace("f32", "i1")}
+  %sum = select(%empty, %nan, %seen) : {ONE}"""
+    check(PartialMaxima(), text(whole), text(parts), names=False)

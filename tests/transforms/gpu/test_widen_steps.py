@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, E4M3, Product, matmul, persistent
+from support.passes import check
 from support.ptx.backend import ptx_backend
 
 from tilewright.ir.core import Function
@@ -63,3 +64,54 @@ OTHERS = [
 @pytest.mark.parametrize("product", OTHERS, ids=str)
 def test_other_loops_stay(product: Product) -> None:
     assert depths(product, matmul) == [product.tile[2]]
+
+
+ARRAY = "view<f16,[?,?],[?,1],i32>"
+
+
+def part(tile: str, steps: str) -> str:
+    return f"partition<{ARRAY},[{tile}],[0,1],undetermined,[{steps}]>"
+
+
+def product(loops: str, views: str = "") -> str:
+    x, y = part("64,32", "64,32"), part("32,64", "32,64")
+    return f"""
+func @f(%a: ptr<f16> = "a".base, %b: ptr<f16> = "b".base, %n: i32 = "n".scalar) {{
+  %zero = constant() {{value = 0, type = !i32}} : i32
+  %one = constant() {{value = 1, type = !i32}} : i32
+  %none = constant() {{value = 0.0, type = !f32[64,64]}} : f32[64,64]
+  %m = make_tensor_view(%a, [%n, %n], [%n]) {{type = !{ARRAY}}} : {ARRAY}
+  %x = make_partition_view(%m) {{type = !{x}}} : {x}
+  %k = make_tensor_view(%b, [%n, %n], [%n]) {{type = !{ARRAY}}} : {ARRAY}
+  %y = make_partition_view(%k) {{type = !{y}}} : {y}
+  {views}
+  {loops}
+  print([%sum]) {{parts = (none), formats = ("")}}
+  return()
+}}
+"""
+
+
+def loop(bounds: str, x: str, y: str, depth: int, init: str) -> str:
+    return f"""for({bounds}, [{init}]) : f32[64,64] {{ ^(%i: i32, %t: f32[64,64])
+    %u = load_view({x}, [%zero, %i]) {{in_bounds = (false, false)}} : f16[64,{depth}]
+    %v = load_view({y}, [%i, %zero]) {{in_bounds = (false, false)}} : f16[{depth},64]
+    %w = mma(%u, %v, %t) : f32[64,64]
+    continue([%w])
+  }}"""
+
+
+def test_two_steps_at_once_and_the_one_that_is_left() -> None:
+    x, y = part("64,64", "64,32"), part("64,64", "32,64")
+    views = f"""%d = sub(%n, %zero) : i32
+  %c = constant() {{value = 1, type = !i32}} : i32
+  %l = and(%d, %c) : i32
+  %h = sub(%n, %l) : i32
+  %e = max(%h, %zero) : i32
+  %x2 = make_partition_view(%m) {{type = !{x}}} : {x}
+  %y2 = make_partition_view(%k) {{type = !{y}}} : {y}
+  %two = constant() {{value = 2, type = !i32}} : i32"""
+    wide = loop("%zero, %e, %two", "%x2", "%y2", 64, "%none")
+    rest = loop("%e, %n, %one", "%x", "%y", 32, "%wide")
+    before = product(f"%sum = {loop('%zero, %n, %one', '%x', '%y', 32, '%none')}")
+    check(WidenSteps(), before, product(f"%wide = {wide}\n  %sum = {rest}", views), settles=False, names=False)
