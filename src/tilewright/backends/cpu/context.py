@@ -151,7 +151,7 @@ WORTH_A_THREAD = 100_000
 # of ours costs the one that launches, or a parallel region whose threads spin (benchmarks/cpu_costs.py). Chosen by hand
 # on two processors.
 WORTH_A_POOL, WORTH_A_TEAM = 110e-6, 5e-6
-# The same for threads of OpenMP that sleep: a fifth of the pause after which they do (``openmp._LOOKING``).
+# The same for threads of OpenMP that sleep: a fifth of the pause after which they do (in ``openmp.py``).
 WORTH_WAKING = 1e-3
 # Threads take several blocks at a time, few enough that the last one that a thread takes is at most 2 % of its work.
 CHUNKS_PER_THREAD = 64
