@@ -96,12 +96,14 @@ def _launch(
         raise TypeError(
             f"the first argument of ct.launch is the stream, not {stream!r}: ct.launch(None, grid, kernel, (...))"
         )
-    cached, (_, last) = kernel.cached_launch, kernel.last
-    if cached is not None and last is not None and check_overlap is None:
-        used = last.stream_for(stream)
-        other = used is not stream or kernel_args is not given  # than above
-        if other and cached(used, grid, kernel_args, backend):
-            return
+    last = kernel.last
+    if last is not None and check_overlap is None:
+        other = last.stream_for(stream) is not stream or kernel_args is not given  # than above
+        for plan in (last if other else None, last.following):
+            cached = None if plan is None else plan.cached
+            if plan and cached and cached(plan.stream_for(stream), grid, kernel_args, backend):
+                kernel.last, kernel.cached_launch = plan, cached
+                return
     for tracer in TRACERS:
         if tracer(stream, grid, kernel, kernel_args, backend):
             return

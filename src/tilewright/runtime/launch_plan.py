@@ -48,7 +48,9 @@ class LaunchPlan:
         self._values = bound.values
         self._constants = [value for value in bound.values if value is not RUNTIME_SLOT]
         self._pick = _picker(bound.values)
+        self.key: Any = None  # of the arguments, where a kernel remembers it
         self.cached: CachedLaunch | None = None
+        self.following: LaunchPlan | None = None  # what the kernel launched after it, and most likely does again
         self._launches = self._attempts = 0
         self._launcher: Any = specialization.launcher
         self._direct = capabilities.direct_launch

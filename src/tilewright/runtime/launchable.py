@@ -54,7 +54,7 @@ class Launchable:
 
     def __init__(self) -> None:
         self.plans: dict[Any, LaunchPlan] = {}
-        self.last: tuple[Any, LaunchPlan | None] = (None, None)  # the key of the latest launch, and its plan
+        self.last: LaunchPlan | None = None  # the plan of the latest launch
         self._describers: dict[tuple[type, ...], list[Describe]] = {}  # by the types of the arguments
         self.cached_launch: CachedLaunch | None = (
             None  # what makes launches like that one, if they were repeated before
@@ -153,13 +153,15 @@ class Launchable:
             args = self.completed(args, {})
         name, keys = requested(backend) or self.backend, self._argument_keys(args, runtime)
         key = name, variable("TILEWRIGHT_CHECK"), *keys
-        last, plan = self.last
-        if key != last:  # cheaper than hashing it
+        last = plan = self.last
+        if last is None or key != last.key:  # cheaper than hashing it
             plan = self.plans.get(key)
         if plan is None:
             plan = self.make_plan(name, keys)
             self.remember(key, plan)
-        self.last, self.cached_launch = (key, plan), plan.cached
+        if last is not None and last is not plan:
+            last.following = plan
+        self.last, self.cached_launch = plan, plan.cached
         return plan
 
     def record(self, plan: LaunchPlan, args: Any, backend: str | None, runtime: RuntimeValues) -> None:
@@ -380,7 +382,7 @@ class Launchable:
         """Keep ``plan`` for launches with the same ``key``."""
         if len(self.plans) >= _MAX_PLANS:
             self.plans.clear()
-        self.plans[key] = plan
+        self.plans[key], plan.key = plan, key
 
 
 def _wrong_arguments(kernel: Launchable, args: Any) -> str:
