@@ -56,6 +56,13 @@ def running_sums(x, out, C: ct.Constant[int]):
     ct.store(out, (ct.bid(0), 0), ct.cumsum(ct.load(x, (ct.bid(0), 0), (4, C)), axis=1))
 
 
+@ct.kernel
+def histogram(x, out, C: ct.Constant[int]):
+    for i in range(x.shape[0]):
+        found = ct.load(x, (i, 0), (1, C)).astype(ct.int32)
+        ct.atomic_add(out, (0, found), 1.0, memory_order=ct.MemoryOrder.RELAXED, memory_scope=ct.MemoryScope.BLOCK)
+
+
 def arrays(columns: int) -> tuple[np.ndarray, np.ndarray]:
     x = np.random.default_rng(columns).standard_normal((6, columns), dtype=np.float32)
     return x, np.empty_like(x)
@@ -81,6 +88,18 @@ def test_memory_is_busy_or_there_is_no_next_tile(kernel: Any) -> None:
 def test_stores_past_the_caches_of_what_was_made_of_a_tile() -> None:
     assert fetches(running_sums, 100, 128)
     assert not fetches(running_sums, 3000, 1 << 14)  # both do not fit into a cache
+
+
+def test_atomic_operations_on_what_was_made_of_a_tile() -> None:
+    assert fetches(histogram, 3000, 4096)
+    assert not fetches(histogram, 3000, 1 << 15)
+
+
+def test_results_of_atomic_operations() -> None:
+    x = np.random.default_rng(0).integers(0, 3000, (6, 4096)).astype(np.float32)
+    out = np.zeros((1, 3000), np.float32)
+    ct.launch(None, (1,), histogram, (x, out, 1024), backend="cpu")
+    np.testing.assert_array_equal(out[0], np.bincount(x[:, :1024].astype(int).ravel(), minlength=3000))
 
 
 @pytest.mark.parametrize("kernel", [softmax, persistent_softmax])

@@ -14,13 +14,14 @@ from llvmlite import ir
 from tilewright.backends.branches import phi_of
 from tilewright.backends.cpu.codegen import lanes, polls, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
+from tilewright.backends.cpu.codegen.fetch_ahead import LINE, copied_tiles, fetch
 from tilewright.backends.cpu.codegen.groups import bind_results
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Position
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.views import ViewAccess
 from tilewright.backends.vector import storage_type
-from tilewright.ir.core import Value
+from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
 from tilewright.ir.ops import memory
@@ -28,7 +29,7 @@ from tilewright.ir.ops.loops import LoopNest
 
 # What a failed compare-and-swap, which only loads, may order.
 _FAILURE = {"monotonic": "monotonic", "acquire": "acquire", "release": "monotonic", "acq_rel": "acquire"}
-_UNROLL = 4  # elements per iteration
+_UNROLL, _LONGEST_UNROLL = 4, 16  # elements per iteration; where a line of the next tile is fetched in each
 
 # Emits the access to one element at an address and returns its result.
 Access = Callable[[ir.IRBuilder, ir.Value, Sequence[ir.Value]], ir.Value]
@@ -179,12 +180,16 @@ def _each(
             return elements.at(otherwise, position).value
         return None if result is None else state.emitter().constant(result.tile.element, otherwise)
 
-    def loop(masked: bool) -> ir.Value:
+    def loop(masked: bool, ahead: Mapping[Op, ir.Value]) -> ir.Value:
         loops = Nest(state.builder)
         elements = Elements(state, loops, masked)
-        copies = min(_UNROLL, shape[-1]) if shape else 1
+        tiles = [state.accesses[load] for load in ahead]
+        unroll = max((min(LINE // storage_bytes(t.dtype), _LONGEST_UNROLL) for t in tiles), default=_UNROLL)
+        copies = min(unroll, shape[-1]) if shape else 1
         steps = [copies if axis == len(shape) - 1 else 1 for axis in range(len(shape))]
         corner = [Coord(loops.begin(n, step), loops.level) if n > step else Coord() for n, step in zip(shape, steps)]
+        for tile in tiles:
+            fetch(loops.builder, tile, views.locate(loops, tile, tuple(corner)), tuple(corner), ahead[tile.op])
         for copy in range(copies):
             position = (*corner[:-1], elements.map.shift(corner[-1], copy)) if shape else ()
             address, mask = target(elements, position)
@@ -198,15 +203,15 @@ def _each(
         loops.close()
         return found
 
-    everywhere = _accessed_everywhere(state, nest)
+    everywhere, ahead = _accessed_everywhere(state, nest), copied_tiles(state, nest, shape)
     if everywhere is None:
-        found = loop(masked=True)
+        found = loop(True, ahead)
     else:
         with state.builder.if_else(everywhere, likely=True) as (then, orelse):
             with then:
-                loop(masked=False)
+                loop(False, ahead)
             with orelse:
-                loop(masked=True)
+                loop(True, {})
     if result is not None and buffer is None:
         state.bind(result, found)
 

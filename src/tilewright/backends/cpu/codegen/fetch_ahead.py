@@ -5,7 +5,7 @@ Code that goes over a long tile several times waits for memory the first time, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
@@ -27,7 +27,7 @@ from tilewright.ir.ops.memory import Bid
 # Bytes of a tile: shorter ones are fetched well enough by processors, of longer ones several do not fit into a
 # second-level cache (benchmarks/results/cpu_notes.md).
 _SHORTEST, _LONGEST, _LONGEST_STORED = 8 << 10, 512 << 10, 64 << 10
-_LINE = 64  # bytes
+LINE = 64  # bytes
 
 
 def tiles_ahead(state: State, nest: LoopNest) -> Mapping[Op, ir.Value]:
@@ -44,9 +44,22 @@ def tiles_before(state: State, nest: LoopNest) -> Mapping[Op, ir.Value]:
     """The loads whose next tiles ``nest`` fetches while it stores past the caches what an earlier nest made of them by
     squares: of several rows at once, so that processors do not see what is next."""
     shape = loop_values(nest)[0].tile.shape
-    made = [v.op for op in nest.body.ops for v in op.operands if isinstance(v.op, LoopNest)]
-    squares = [earlier for earlier in made if earlier.transposed is not None or earlier.square is not None]
-    read = [v for earlier in squares for v in array_tiles(earlier)]
+    return _next_tiles(state, [n for n in _operands(nest) if n.transposed is not None or n.square is not None], shape)
+
+
+def copied_tiles(state: State, nest: LoopNest, shape: tuple[int, ...]) -> Mapping[Op, ir.Value]:
+    """The loads whose next tiles ``nest`` fetches while it takes what earlier nests made of them element by element."""
+    return _next_tiles(state, _operands(nest), shape)
+
+
+def _operands(nest: LoopNest) -> list[LoopNest]:
+    """The nests that make what the body of ``nest`` reads."""
+    return [v.op for op in nest.body.ops for v in op.operands if isinstance(v.op, LoopNest)]
+
+
+def _next_tiles(state: State, nests: Sequence[LoopNest], shape: tuple[int, ...]) -> Mapping[Op, ir.Value]:
+    """The loads of tiles of ``shape`` that ``nests`` read, and how many bytes away the next tiles are."""
+    read = [v for nest in nests for v in array_tiles(nest)]
     short = [v for v in read if v.tile.shape == shape and _bytes(v) <= _LONGEST_STORED]
     found = {a.op: _distance(state, a) for a in (state.accesses[v.op] for v in short if v.op is not None)}
     return {op: d for op, d in found.items() if not isinstance(d, int)}
@@ -54,7 +67,7 @@ def tiles_before(state: State, nest: LoopNest) -> Mapping[Op, ir.Value]:
 
 def fetch(builder: ir.IRBuilder, tile: ViewAccess, at: LaneAddresses, position: Position, distance: ir.Value) -> None:
     """Fetch what is ``distance`` bytes after the vector ``at``, once for each line."""
-    if not at.consecutive or (position[-1].pattern or (0,))[0] * storage_bytes(tile.dtype) % _LINE:
+    if not at.consecutive or (position[-1].pattern or (0,))[0] * storage_bytes(tile.dtype) % LINE:
         return
     ahead = builder.inttoptr(builder.add(at.address, distance), lanes.POINTER)
     arguments = [ahead, *(ir.Constant(I32, n) for n in (0, 2, 1))]  # to read, into the second-level cache, data
