@@ -8,11 +8,11 @@
     python benchmarks/cpu.py --states hot --processor-time   # of one thread: for a machine that others use as well
 
 All sides run in one process with the same number of threads, in three states: see ``cpu_timing.py``. Beside each row
-stands what the machine can do at most (``Limits``). Every result is compared with the first
-peer's. Ours binds its launches once (``kernel.bind``), as programs that repeat them do. A star marks sides that
-allocate their result at each call; the others are given arrays. ``cpu_costs.py`` measures launches and compilation.
-What was measured is kept in ``cpu.json`` beside the tables, and measured again where machine or versions are others.
-JAX and Numba are left out where they are not installed.
+stands what the machine can do at most; copies are measured before and after each row. Every result is compared with
+the first peer's. Ours binds its launches once (``kernel.bind``), as programs that repeat them do. A star marks sides
+that allocate their result at each call; the others are given arrays. ``cpu_costs.py`` measures launches and
+compilation. What was measured is kept in ``cpu.json`` beside the tables, and measured again where machine or versions
+are others. JAX and Numba are left out where they are not installed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import json
 import os
 import platform
 import re
+import statistics
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,9 +31,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from cpu_timing import Clock, Times, cold, hot, mixed
+from cpu_timing import Clock, Times, cold, hot, mixed, rest
 
 from tilewright.backends.cpu.limits import copy_bandwidth, peak
 
@@ -49,21 +50,10 @@ _STATES = {
 }
 
 
-class Limits(NamedTuple):
-    """Bytes per second, read and written; operations per second in float32 and float64. A multiply-add counts two."""
-
-    copy: float
-    f32: float
-    f64: float
-
-    def of(self, flops: float, moved: float, double: bool = False) -> tuple[str, float]:
-        """Which limit binds, and the seconds that the work takes at least."""
-        compute, memory = flops / (self.f64 if double else self.f32), moved / self.copy
-        return ("compute", compute) if compute > memory else ("memory", memory)
-
-
-def measure_limits(threads: int) -> Limits:
-    return Limits(copy_bandwidth(threads), peak(threads, "float"), peak(threads, "double"))
+def limit_of(work: Work, copy: float, peaks: Mapping[str, float]) -> tuple[str, float]:
+    """Which limit binds, and the seconds that the work takes at least. A multiply-add counts two."""
+    compute, memory = work.flops / peaks["double" if work.double else "float"], work.bytes / copy
+    return ("compute", compute) if compute > memory else ("memory", memory)
 
 
 @dataclass(frozen=True)
@@ -75,6 +65,8 @@ class Outcome:
     times: Mapping[str, Times]
     fresh: Sequence[str]  # the sides that allocate their result
     limit: tuple[str, float]  # which one binds, and the seconds that it allows
+    copy: float  # bytes per second, beside the row: what else uses the memory changes within minutes
+    pattern: float = 0.0  # seconds of the fastest known loop with the same accesses, if the row has one
 
     @property
     def best(self) -> tuple[str, float]:
@@ -91,7 +83,8 @@ class Outcome:
     @property
     def of_limit(self) -> str:
         kind, seconds = self.limit
-        return f"{seconds / self.ours.median:.2f} of {kind}" if seconds else ""
+        parts = [(seconds, kind), (self.pattern, "its pattern")]
+        return ", ".join(f"{allowed / self.ours.median:.2f} of {name}" for allowed, name in parts if allowed)
 
 
 def main() -> None:
@@ -108,8 +101,8 @@ def main() -> None:
     if options.list:
         print(*(row.name for row in chosen), sep="\n")
         return
-    limits = measure_limits(options.threads)
-    print(f"limits: {described(limits)}")
+    peaks = {element: peak(options.threads, element) for element in ("float", "double")}
+    print(f"limits: {described(peaks)}")
     print(_line("work", "state", "ratio", "ours", "best peer", "spread", "limit"))
     setting = described_setting(options.threads)
     outcomes = {} if options.output is None else read(options.output / "cpu.json", setting)
@@ -124,10 +117,10 @@ def main() -> None:
             print(f"{row.name}: WRONG", flush=True)
             continue
         for state in options.states:
-            found = outcomes[row.name, state] = measure(row.name, work, state, limits, clock)
+            found = outcomes[row.name, state] = measure(row.name, work, state, options.threads, peaks, clock)
             print(describe(found), flush=True)
     if options.output is not None:
-        write(options.output, setting, described(limits), sorted(outcomes.values(), key=lambda o: names.index(o.row)))
+        write(options.output, setting, described(peaks), sorted(outcomes.values(), key=lambda o: names.index(o.row)))
     sys.exit(f"wrong: {', '.join(wrong)}" if wrong else 0)
 
 
@@ -193,22 +186,31 @@ def write(folder: Path, setting: str, limits: str, outcomes: Sequence[Outcome]) 
         chart(hot_rows, folder)
 
 
-def described(limits: Limits) -> str:
-    f32, f64 = limits.f32 / 1e9, limits.f64 / 1e9
-    return (
-        f"copies at {limits.copy / 1e9:.1f} GB/s, multiply-adds at {f32:.0f} GFLOP/s in float32, {f64:.0f} in float64"
-    )
+def described(peaks: Mapping[str, float]) -> str:
+    return f"multiply-adds at {peaks['float'] / 1e9:.0f} GFLOP/s in float32, {peaks['double'] / 1e9:.0f} in float64"
 
 
-def measure(row: str, work: Work, state: str, limits: Limits, clock: Clock) -> Outcome:
+def measure(row: str, work: Work, state: str, threads: int, peaks: Mapping[str, float], clock: Clock) -> Outcome:
     sides: dict[str, Run] = {_OURS: work.ours, **work.peers}
+    copies, patterns = [], [0.0]
+    limited = work.limited and clock is time.perf_counter  # a busy machine has other limits at each moment
+
+    def look() -> None:
+        rest()  # from the threads of others
+        copies.append(copy_bandwidth(threads))
+        if work.pattern is not None and limited:
+            patterns.append(work.pattern(threads))
+
+    look()
     if state == "mixed":
         times = mixed(sides, {name: _other_library(name) for name in sides})
     else:
         times = hot(sides, clock) if state == "hot" else cold(sides)
-    limited = work.limited and clock is time.perf_counter  # a busy machine has other limits at each moment
-    limit = limits.of(work.flops, work.bytes, work.double) if limited else ("", 0.0)
-    return Outcome(row, state, times, sorted(work.fresh), limit)
+    look()
+    copy = statistics.mean(copies)
+    limit = limit_of(work, copy, peaks) if limited else ("", 0.0)
+    pattern = statistics.mean(patterns[1:] or patterns)
+    return Outcome(row, state, times, sorted(work.fresh), limit, copy, pattern)
 
 
 def _other_library(name: str) -> Run:
@@ -270,13 +272,15 @@ def markdown(
     outcomes: Mapping[str, Sequence[Outcome]], setting: str, limits: str, hot_times: Mapping[str, float]
 ) -> str:
     """Tables by state; ``hot_times`` are the medians of ours in the first state, by row."""
+    copies = sorted(o.copy / 1e9 for rows in outcomes.values() for o in rows)
     parts = [
-        f"{setting}. Limits: {limits}. "
+        f"{setting}. Limits: copies at {copies[0]:.0f} to {copies[-1]:.0f} GB/s, measured beside each row, {limits}. "
         f"Made by `python benchmarks/cpu.py --states {' '.join(outcomes)} --output benchmarks/results`.",
         "",
         "Medians in ms. *Ratio*: the time of the fastest peer over ours. *Spread*: the distance of the quartiles of "
         "our times, over the median. *Limit*: how much of the copy bandwidth or of the multiply-adds we reach, "
-        "whichever allows less. A star: the side allocates its result at each call. *Of hot*: our time over that "
+        "whichever allows less; *its pattern*: of the fastest loop that is known for accesses like those of the row "
+        "(`cpu_patterns.py`). A star: the side allocates its result at each call. *Of hot*: our time over that "
         "of the hot state.",
     ]
     head = ["work", "ratio", _OURS, "spread", "limit", *_PEERS]

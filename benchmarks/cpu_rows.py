@@ -11,6 +11,7 @@ import cpu_kernels as kernels
 import numpy as np
 import torch
 import torch.nn.functional as F
+from cpu_patterns import Pattern, counting, transposition
 
 import tilewright as ct
 
@@ -45,7 +46,7 @@ class Work:
 
     ``tolerance`` bounds the largest difference relative to the largest magnitude. ``fresh`` are the sides that allocate
     their result. ``double``: the operations are in float64. Rows that are not ``limited`` use instructions of which
-    ``Limits`` of ``cpu.py`` knows no peak.
+    ``cpu.py`` knows no peak. ``pattern`` measures what the fastest known loop with the same accesses takes.
     """
 
     ours: Run
@@ -56,6 +57,7 @@ class Work:
     fresh: frozenset[str] = frozenset()
     double: bool = False
     limited: bool = True
+    pattern: Pattern | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "peers", {n: run for n, run in self.peers.items() if n not in ABSENT})
@@ -134,9 +136,15 @@ def streams(name: str, n: int = N, tile: int = 16384) -> Work:
     return Work(launch(kernels.scale_add, grid, x, y, out, 1.5, tile), peers, 1e-6, 2 * n, 12 * n, COMPILED)
 
 
-def transposition() -> Work:
+def transpose(*, on_lines: bool) -> Work:
+    """``on_lines``: arrays begin with a cache line, as PyTorch's do; NumPy's begin within one."""
     n, tile = 4096, 64
-    x, out, theirs = normal(n, n), np.empty((n, n), np.float32), np.empty((n, n), np.float32)
+
+    def array() -> np.ndarray:
+        return torch.empty(n, n).numpy() if on_lines else np.empty((n, n), np.float32)
+
+    x, out, theirs = array(), array(), array()
+    x[:] = normal(n, n)
     tx, to = torch.from_numpy(x), torch.empty(n, n)
     peers = {
         "NumPy": lambda: np.copyto(theirs, x.T) or theirs,
@@ -145,7 +153,7 @@ def transposition() -> Work:
         "JAX": jitted(jnp.transpose, x),
     }
     ours = launch(kernels.transpose, (n // tile, n // tile), x, out, tile)
-    return Work(ours, peers, bytes=8 * n * n, fresh=COMPILED)
+    return Work(ours, peers, bytes=8 * n * n, fresh=COMPILED, pattern=transposition(x, array()))
 
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -500,7 +508,7 @@ def histogram() -> Work:
         "torch": lambda: torch.bincount(t, minlength=bins),
         "Numba": lambda: loops.histogram(values, bins),
     }
-    return Work(ours, peers, bytes=4 * N)
+    return Work(ours, peers, bytes=4 * N, pattern=counting(values, bins))
 
 
 def unary(name: str) -> Work:
@@ -536,7 +544,8 @@ def rows() -> Iterator[Row]:
         yield Row(f"{name} 16M", lambda name=name: streams(name))
     for size, name in ((1 << 16, "64K"), (1 << 18, "256K"), (1 << 20, "1M")):  # where launches count
         yield Row(f"add {name}", lambda n=size: streams("add", n, 4096))
-    yield Row("transpose 4096^2", transposition)
+    yield Row("transpose 4096^2", lambda: transpose(on_lines=False))
+    yield Row("transpose 4096^2 on cache lines", lambda: transpose(on_lines=True))
     yield Row("softmax 4096x1024", lambda: softmax(4096, 1024))
     yield Row("softmax 512x32000", lambda: softmax(512, 32000))
     yield Row("layer norm 4096x1024", lambda: norm("layer"))
