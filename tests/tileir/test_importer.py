@@ -456,6 +456,71 @@ def test_return_in_a_branch(backend: str) -> None:
     np.testing.assert_array_equal(out, [4, 3, 3, 1])
 
 
+RETURNS_IN_LOOPS = """
+entry @k(%out: tile<ptr<i32>>, %n: tile<i32>) {
+  %b, %by, %bz = get_tile_block_id : tile<i32>
+  %q = offset %out, %b : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+  %zero = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  %ten = constant <i32: 10> : tile<i32>
+  %last = loop iter_values(%i = %zero) : tile<i32> -> tile<i32> {
+    %there = cmpi equal %i, %b, signed : tile<i32> -> tile<i1>
+    if %there {
+      %s = store_ptr_tko weak %q, %i : tile<ptr<i32>>, tile<i32> -> token
+    }
+    %j = loop iter_values(%k = %i) : tile<i32> -> tile<i32> {
+      %more = addi %k, %ten : tile<i32>
+      %odd = trunci %b : tile<i32> -> tile<i1>
+      if %there {
+        if %odd {
+          %s = store_ptr_tko weak %q, %more : tile<ptr<i32>>, tile<i32> -> token
+          return
+        }
+      }
+      break %more : tile<i32>
+    }
+    %next = addi %i, %one : tile<i32>
+    %far = cmpi greater_than %next, %n, signed : tile<i32> -> tile<i1>
+    if %far {
+      break %j : tile<i32>
+    }
+    continue %next : tile<i32>
+  }
+  %is_four = cmpi equal %b, %n, signed : tile<i32> -> tile<i1>
+  if %is_four {
+    loop {
+      return
+    }
+  }
+  %t = store_ptr_tko weak %q, %last : tile<ptr<i32>>, tile<i32> -> token
+  return
+}"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_return_in_loops(backend: str) -> None:
+    """Odd blocks return in a loop in a loop, the fourth one in a loop in a branch; the others get to the end."""
+    out = np.zeros(7, np.int32)
+    run(RETURNS_IN_LOOPS, out, 4, grid=(7,), backend=backend)
+    np.testing.assert_array_equal(out, [14, 11, 14, 13, 4, 14, 14])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("%a: tile<4xi32>) {\n  return", r"1:7: parameter 0 is tile<4xi32>; parameters are numbers and pointers"),
+        ("%a: tile<i32>) {\n  return %a : tile<i32>", r"2:3: return: kernels return no values"),
+        (
+            "%a: tile<i32>) {\n  for %i in (%a to %a, step %a) : tile<i32> {\n    return\n  }\n  return",
+            r"3:5: return: return inside for",
+        ),
+    ],
+)
+def test_what_ends_or_begins_a_kernel_wrongly_is_told(text: str, message: str) -> None:
+    with pytest.raises(TileIRError, match=message):
+        tileir.load(f"entry @k({text}\n}}".encode()).kernel()
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_loops_of_unsigned_numbers_and_early_ends(backend: str) -> None:
     text = """

@@ -7,7 +7,9 @@ import pytest
 
 import tilewright as ct
 from tilewright import tileir
+from tilewright.tileir.bytecode import write
 from tilewright.tileir.errors import TextError, TileIRError
+from tilewright.tileir.text import parse_module
 
 KERNEL = """entry @k(%n: tile<i32>, %p: tile<ptr<i32>>) {{
   %i = constant <i32: 3> : tile<4xi32>
@@ -40,7 +42,6 @@ BROKEN = {
     "%r, %t = load_ptr_tko acquire %p : tile<ptr<i32>> -> tile<i32>, token": r"expected a scope where the order is acquire",
     "%r, %t = load_ptr_tko weak device %p : tile<ptr<i32>> -> tile<i32>, token": r"expected no scope where the order is weak",
     "%r, %t = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<f32>, token": r"the result is tile<f32>, and i32 is made",
-    "return": r"return: expected the end of the region",
     "%r, %t = load_ptr_tko weak %p token=%n : tile<ptr<i32>> -> tile<i32>, token": r"expected a token, not tile<i32>",
     "%r, %t = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, tile<i32>": r"expected a token, not tile<i32>",
     "%t = make_token : tile<i32>": r"make_token: expected a token, not tile<i32>",
@@ -49,6 +50,13 @@ BROKEN = {
         r"make_tensor_view: expected dynamicShape and dynamicStrides of one type, not of tile<i32> and tile<i64>"
     ),
 }
+
+
+def test_a_terminator_ends_its_block() -> None:
+    module = parse_module("entry @k() {\n  return\n}", "a.mlir")
+    module.entries[0].body.ops *= 2
+    with pytest.raises(TileIRError, match="return: expected the end of the region"):
+        tileir.load(write(module)).kernel("k")
 
 
 @pytest.mark.parametrize("op", BROKEN)

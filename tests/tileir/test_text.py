@@ -357,6 +357,13 @@ def test_locations_of_text_are_written_as_the_disassembler_reads_them(tmp_path: 
             "entry @k(%a: tile<i32>) {\n  %b:2 = negi %a : tile<i32>\n  return\n}",
             r"a.mlir:2:3: expected 1 results of negi",
         ),
+        ("entry @k() {\n  return\n  return\n}", r"a.mlir:3:3: expected a closing brace, not 'return"),
+        ("entry @k() {\n  yield\n}", r"a.mlir:3:2: expected a return as the last op of an entry"),
+        (
+            "entry @k(%a: tile<4xi32>) {\n  %b = reduce %a dim=0 identities=[0 : i32] : tile<4xi32> -> tile<i32>\n"
+            "  (%c: tile<i32>, %d: tile<i32>) {\n    %e = addi %c, %d : tile<i32>\n  }\n  return\n}",
+            r"a.mlir:5:3: expected a yield as the last op of the body, not '}",
+        ),
     ],
 )
 def test_mistakes_in_text_are_told_by_their_place(text: str, message: str) -> None:
@@ -532,6 +539,13 @@ cuda_tile.module @kernels {
     assert constants == [b"\1\0\0\0", b"\0\x7c", b"\xff\xff", b"\xff"]
     text = print_module(module)
     assert "loop : -> tile<i16> {" in text and print_module(parse_module(text)) == text
+
+
+def test_an_entry_without_a_return_ends_in_one() -> None:
+    """As NVIDIA's parser of the dialect has it; attributes of an entry may come behind its body."""
+    usual = parse_module("entry @k(%a: tile<i32>) {\n  %b = negi %a : tile<i32>\n  return\n}")
+    short = parse_module("entry @k(%a: tile<i32>) {\n  %b = negi %a : tile<i32>\n} {of.others = 1 : i32}")
+    assert print_module(short) == print_module(usual)
 
 
 def test_entries_have_no_results() -> None:

@@ -24,7 +24,6 @@ from tilewright.tileir.bytecode import MAGIC, read
 from tilewright.tileir.errors import BytecodeError, TileIRError
 from tilewright.tileir.fatbinary import bytecode_images, is_fat_binary
 from tilewright.tileir.importer import Memory, import_entry
-from tilewright.tileir.importer.function import parameter_types
 from tilewright.tileir.text import parse_module, print_module
 
 
@@ -163,11 +162,10 @@ class Kernel(Launchable):
         imported = import_entry(module, entry)
         self.function, self._memory = imported.function, imported.memory
         self.hints = self.function.hints
-        types = parameter_types(entry)
-        self.own_parameters: int = len(types)  # without the memory that it takes from its module
+        self.own_parameters: int = len(entry.body.args)  # without the memory that it takes from its module
         self._parameters = [  # those of the entry, then the memory that it takes from its module
-            (ArgumentRef(self.name, param.argument), Rule(declared=t.dtype, signless=True))
-            for param, t in zip(self.function.params, [*types, *(m.type for m in self._memory)])
+            (ArgumentRef(self.name, param.argument), Rule(declared=value.tile.dtype, signless=True))
+            for param, value in zip(self.function.params, self.function.body.args)
         ]
 
     def __reduce__(self) -> tuple[Any, ...]:

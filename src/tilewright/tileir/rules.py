@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from tilewright.tileir.module import Operation
 from tilewright.tileir.types import SCALARS, TOKEN, Scalar, Tile, Type, is_gathering
 
+TERMINATORS = ("yield", "continue", "break", "return")
+
 
 def region_problem(op: Operation) -> str | None:
     """The rule that ``op``, which has regions, breaks, or None."""

@@ -328,8 +328,5 @@ class _Reader:
         return found, pos
 
     def check_terminator(self, block: Block, pos: int) -> None:
-        if not block.ops or block.ops[-1].name not in TERMINATORS:
-            raise BytecodeError(pos, f"a terminator ({', '.join(TERMINATORS)}) as the last op of a block", self.file)
-
-
-TERMINATORS = ("yield", "continue", "break", "return")
+        if not block.ops or block.ops[-1].name not in rules.TERMINATORS:
+            raise BytecodeError(pos, f"a terminator ({', '.join(rules.TERMINATORS)}) as the last op of a block", self.file)

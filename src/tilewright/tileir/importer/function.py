@@ -88,7 +88,7 @@ def import_entry(
 def _parameters(e: Context, entry: Entry, body: core.Block, types: Sequence[TileType] | None) -> list[core.Param]:
     params = []
     for i, theirs in enumerate(entry.body.args):
-        if not isinstance(theirs.type, Tile):
+        if not isinstance(theirs.type, Tile) or theirs.type.shape:
             raise e.error(f"parameter {i} is {theirs.type}; parameters are numbers and pointers")
         ours = tile_type(theirs.type)
         wanted = ours if types is None else types[i]
@@ -105,14 +105,6 @@ def _as_read(e: Context, value: core.Value, type: TileType) -> core.Value:
     if type.is_pointer:
         return e.emit(Bitcast, value, dtype=type.dtype)
     return e.cast(value, type.element)
-
-
-def parameter_types(entry: Entry) -> list[TileType]:
-    """The types of the parameters of ``entry``. TileIRError for what none can have."""
-    for value in entry.body.args:
-        if not isinstance(value.type, Tile):
-            raise TileIRError(f"the kernel {entry.name} has a parameter of type {value.type}")
-    return [tile_type(value.type) for value in entry.body.args]
 
 
 def _memory(module: Module, entry: Entry) -> list[Memory]:
@@ -153,6 +145,8 @@ class _Control:
     def __init__(self, context: Context, locations: Locations) -> None:
         self.e = context
         self.locations = locations
+        # The types of the results of each loop around that a return leaves; None for one that it does not.
+        self.loops: list[Sequence[TileType] | None] = []
         self.structured: dict[str, Callable[[Operation], Any]] = {  # for_, loop and if_ define their results themselves
             "for": self.for_,
             "loop": self.loop,
@@ -167,6 +161,8 @@ class _Control:
         def end(name: str, values: list[core.Value], returned: core.Value | None) -> None:
             if name != "return":
                 raise self.e.error(f"{name} outside of its region")
+            if values:
+                raise self.e.error("kernels return no values")
             self.e.emit_op(control.Return)
 
         self.block(block.ops, end)
@@ -184,7 +180,7 @@ class _Control:
                     raise self.e.error("expected the end of the region")
                 end(op.name, self.e.all([v for v in op.operands["operands"] if not _is_token(v)]), None)
                 return
-            if op.name == "if" and self.returns(op):
+            if op.name in ("if", "loop") and not self.loops and self.returns(op):
                 self.predicated(op, ops[i + 1 :], end)
                 return
             self.one(op)
@@ -212,8 +208,13 @@ class _Control:
         return made
 
     def terminate(self, name: str, values: list[core.Value], returned: core.Value | None) -> None:
+        left = self.loops[-1] if self.loops else None
         if name == "return":
-            raise self.e.error("return inside a loop is not possible: leave the loop by break first")
+            if left is None:
+                raise self.e.error("return inside for, or a combiner, is not possible: leave a loop by break first")
+            name, values = "break", [self.e.constant(True, bool_), *(self.e.emit(Undefined, type=t) for t in left)]
+        elif name == "break" and left is not None:
+            values = [self.e.constant(False, bool_), *values]
         self.e.emit_op(_TERMINATORS[name], values)
 
     def types(self, values: Sequence[Value]) -> list[TileType]:
@@ -243,7 +244,7 @@ class _Control:
             self.define(body.args[1:], arguments[1:])
             self.at(op)
             self.e.values[body.args[0]] = self.e.cast(arguments[0], signed)
-            self.block(body.ops, self.terminate)
+            self.inside(body, None)
 
         arguments = [lower.tile, *(v.tile for v in inits)]
         made = self.region(arguments, fill)
@@ -251,19 +252,37 @@ class _Control:
         found = self.e.emit_op(control.For, lower, upper, step, inits, body=made)
         self.define(op.results, found.results)
 
+    def inside(self, body: Block, left: Sequence[TileType] | None) -> None:
+        """The body of a loop, or of a combiner."""
+        self.loops.append(left)
+        self.block(body.ops, self.terminate)
+        self.loops.pop()
+
     def loop(self, op: Operation) -> None:
+        returned = self.looped(op)
+        if returned is not None:  # from a loop around
+            then = self.region((), lambda _: self.terminate("return", [], None))
+            orelse = self.region((), lambda _: self.terminate("yield", [], None))
+            self.e.emit_op(control.If, returned, types=(), then=then, orelse=orelse)
+
+    def looped(self, op: Operation) -> core.Value | None:
+        """The loop ``op``, and whether the kernel returns in it, if it may."""
         body = op.regions[0]
         assert body is not None
         inits = self.e.all([v for v in op.operands["initValues"] if not _is_token(v)])
+        types = self.types(op.results)
+        may_return = self.returns(op)
 
         def fill(arguments: list[core.Value]) -> None:
             self.define(body.args, arguments)
-            self.block(body.ops, self.terminate)
+            self.inside(body, types if may_return else None)
 
         made = self.region([v.tile for v in inits], fill)
         self.at(op)
-        found = self.e.emit_op(control.Loop, inits, types=tuple(self.types(op.results)), body=made)
-        self.define(op.results, found.results)
+        all_types = (TileType(bool_), *types) if may_return else tuple(types)
+        results = self.e.emit_op(control.Loop, inits, types=all_types, body=made).results
+        self.define(op.results, results[may_return:])
+        return results[0] if may_return else None
 
     def if_(self, op: Operation) -> None:
         condition = self.e[op.operands["condition"]]
@@ -290,13 +309,8 @@ class _Control:
         return any(inner.name == "return" for inner in op.walk())
 
     def predicated(self, op: Operation, rest: Sequence[Operation], end: Ending) -> None:
-        """A branch that may return, and the ops after it, which then do not run."""
-        types = self.types(op.results)
-        condition = self.e[op.operands["condition"]]
-        then, other = (self.branch(b, self.flagged(types), op) for b in op.regions)
-        self.at(op)
-        found = self.e.emit_op(control.If, condition, types=(TileType(bool_), *types), then=then, orelse=other)
-        self.define(op.results, found.results[1:])
+        """A branch or a loop that may return, and the ops after it, which then do not run."""
+        returned_before = self.looped(op) if op.name == "loop" else self.branched(op)
         if not rest:
             raise self.e.error("a region without a terminator")
         last = rest[-1]
@@ -304,19 +318,29 @@ class _Control:
         gone = self.region((), lambda _: self.flagged(left)("return", [], None))
         going = self.region((), lambda _: self.block(rest, self.flagged(left)))
         self.at(op)
-        both = self.e.emit_op(control.If, found.results[0], types=(TileType(bool_), *left), then=gone, orelse=going)
+        both = self.e.emit_op(control.If, returned_before, types=(TileType(bool_), *left), then=gone, orelse=going)
         returned, *values = both.results
         if last.name == "yield":
             end("yield", values, returned)
         else:
             end(last.name, [], None)
 
+    def branched(self, op: Operation) -> core.Value:
+        """The branch ``op``, and whether the kernel returns in it."""
+        types = self.types(op.results)
+        condition = self.e[op.operands["condition"]]
+        then, other = (self.branch(b, self.flagged(types), op) for b in op.regions)
+        self.at(op)
+        found = self.e.emit_op(control.If, condition, types=(TileType(bool_), *types), then=then, orelse=other)
+        self.define(op.results, found.results[1:])
+        return found.results[0]
+
     def flagged(self, types: Sequence[TileType]) -> Ending:
         """Ends a branch with whether the kernel has returned, and its values, of which there are none then."""
 
         def end(name: str, values: list[core.Value], returned: core.Value | None) -> None:
             if name not in ("yield", "return"):
-                raise self.e.error(f"{name} beside a return is not possible: leave the loop by break first")
+                raise self.e.error(f"{name} outside of its region")
             if name == "return":
                 values = [self.e.emit(Undefined, type=t) for t in types]
             if returned is None:
@@ -337,7 +361,7 @@ class _Control:
         def fill(arguments: list[core.Value]) -> None:
             self.define(body.args[0::2], arguments[:n])
             self.define(body.args[1::2], arguments[n:])
-            self.block(body.ops, self.terminate)
+            self.inside(body, None)
 
         made = self.region([*scalars, *scalars], fill)
         self.at(op)

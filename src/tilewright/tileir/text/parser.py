@@ -165,6 +165,7 @@ class _Parser:
         self.attributes()
         s.expect("{")
         self.fill(body, "return", {})
+        s.discardable()
         return self.finished(name, body, hints, self.location() or self.here(start))
 
     def finished(self, name: str, body: Block, hints: HintsAttr | None, loc: Location) -> Entry:
@@ -197,13 +198,13 @@ class _Parser:
         s = self.s
         self.nest()
         while not s.peek("}"):
-            if s.pos >= len(s.text):
+            if s.pos >= len(s.text) or (block.ops and block.ops[-1].name in rules.TERMINATORS):
                 s.fail("a closing brace")
             block.ops.append(self.op())
-        if implied and (not block.ops or block.ops[-1].name not in ("yield", "continue", "break", "return")):
+        if not block.ops or block.ops[-1].name not in rules.TERMINATORS:
+            if not implied:
+                s.fail("a yield as the last op of the body")
             block.ops.append(Operation(BY_NAME[implied], {"operands": []}, {}, [], [], self.here(s.pos)))
-        if not block.ops:
-            s.fail("an op")
         s.expect("}")
         self.values = outer
         self.depth -= 1
