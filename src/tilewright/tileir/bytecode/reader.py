@@ -329,4 +329,5 @@ class _Reader:
 
     def check_terminator(self, block: Block, pos: int) -> None:
         if not block.ops or block.ops[-1].name not in rules.TERMINATORS:
-            raise BytecodeError(pos, f"a terminator ({', '.join(rules.TERMINATORS)}) as the last op of a block", self.file)
+            known = ", ".join(rules.TERMINATORS)
+            raise BytecodeError(pos, f"a terminator ({known}) as the last op of a block", self.file)
