@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.backends.cpu.threads import thread_count
-from tilewright.system.processors import available_processors, container_limit
+from tilewright.system.processors import available_processors, container_limit, cores
 
 CASES = {
     "none": ("0::/\n", {"cpu.max": "max 100000\n"}, None),
@@ -33,6 +33,16 @@ def test_limits(membership: str, files: dict[str, str], expected: float | None, 
         path.write_text(text)
     assert container_limit(tmp_path / "groups", tmp_path / "membership") == expected
     assert container_limit(tmp_path / "groups", tmp_path / "nothing") is None
+
+
+def test_processors_of_one_core_count_once(tmp_path: Path) -> None:
+    for number, siblings in enumerate(["0,2", "1,3", "0,2", "1,3"]):
+        folder = tmp_path / f"cpu{number}/topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{siblings}\n")
+    assert cores({0, 1, 2, 3}, tmp_path) == cores({0, 1}, tmp_path) == cores({2, 3}, tmp_path) == 2
+    assert cores({0, 2}, tmp_path) == 1
+    assert cores({0, 1, 7, 8}, tmp_path) == 4  # of two, nothing is told
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs affinity")

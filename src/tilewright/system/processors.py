@@ -8,18 +8,37 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 _GROUPS, _MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_PROCESSORS = Path("/sys/devices/system/cpu")
 
 
 def available_processors() -> int:
-    """How many the affinity of the calling thread allows, and the limit of its container, of which a part counts as
-    a whole one."""
-    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many the affinity of the calling thread allows, those of one core counting as one, and the limit of its
+    container, of which a part counts as a whole one."""
+    affinity = hasattr(os, "sched_getaffinity")
+    found = _cores(frozenset(os.sched_getaffinity(0))) if affinity else os.cpu_count() or 1
     limit = _container_limit()
     return found if limit is None else max(1, min(found, math.ceil(limit)))
+
+
+@functools.cache
+def _cores(processors: frozenset[int]) -> int:
+    return cores(processors, _PROCESSORS)
+
+
+def cores(processors: Collection[int], folder: Path) -> int:
+    """How many cores these logical processors are of. Where ``folder`` does not tell, each has one of its own."""
+
+    def siblings(number: int) -> str:
+        try:
+            return (folder / f"cpu{number}/topology/thread_siblings_list").read_text()
+        except OSError:
+            return str(number)
+
+    return len(set(map(siblings, processors)))
 
 
 @functools.cache

@@ -23,6 +23,7 @@ from tilewright.backends.cpu.openmp import note_use  # ``team`` replaces that of
 from tilewright.ir.errors import TileError
 
 THREADS = 3
+TEAM = max(THREADS, (os.cpu_count() or 1) // 2)  # of machine code
 
 
 def products(a: ct.Array, b: ct.Array, out: ct.Array, scale: float) -> None:
@@ -97,6 +98,18 @@ def test_other_threads_and_other_numbers_of_threads_have_the_pool(
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "2")
     multiply(512, 512)
     assert not regions
+
+
+@pytest.mark.parametrize("cores, used", [(2, False), (3, True), (6, True), (7, False)])
+def test_a_team_has_no_more_threads_than_cores_nor_far_fewer(
+    cores: int, used: bool, regions: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a container's limit is less than what PyTorch has seen of the machine."""
+    monkeypatch.delenv("TILEWRIGHT_NUM_THREADS")
+    monkeypatch.setattr(threads, "available_processors", lambda: cores)
+    monkeypatch.setattr(openmp, "_member_runs", lambda: False)
+    multiply(512, 512)
+    assert bool(regions) == used
 
 
 @pytest.mark.parametrize("seconds, shared", [(1e-9, 1), (1e-3, 4)])
@@ -215,8 +228,7 @@ def machine_code(monkeypatch: pytest.MonkeyPatch, own: bool = False) -> Iterator
     if not native.available():
         pytest.skip("needs functions in machine code")
     native.compiler()  # loads LLVM: else they are made after many more launches
-    threads = max(THREADS, (os.cpu_count() or 1) // 2)
-    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", str(threads))
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", str(TEAM))
     by_python: list[int] = []
     run = CpuExecutable._run
 
@@ -227,7 +239,7 @@ def machine_code(monkeypatch: pytest.MonkeyPatch, own: bool = False) -> Iterator
     monkeypatch.setattr(CpuExecutable, "_run", noted)
     if own:
         openmp.use(None)
-    with contextlib.nullcontext() if own else team(threads):
+    with contextlib.nullcontext() if own else team(TEAM):
         yield by_python
 
 
@@ -251,8 +263,7 @@ def test_machine_code_has_a_team_run_all_blocks(
     with machine_code(monkeypatch, own) as by_python:
         if not wanted:
             monkeypatch.delenv("TILEWRIGHT_NUM_THREADS")
-            if threads.thread_count() == 1:
-                pytest.skip("needs two processors")
+            monkeypatch.setattr(threads, "available_processors", lambda: TEAM)
         for run in launches(kernel, x, out, 400):
             by_python.clear()
             for _ in range(20):

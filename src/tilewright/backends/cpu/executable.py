@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import os
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -63,7 +62,6 @@ _PYTHON = (ctypes.c_void_p * len(Python))(
 )
 PYTHON = ctypes.addressof(_PYTHON)
 _WORKER = ctypes.c_int64 * len(Worker)
-_PROCESSORS = os.cpu_count() or 1
 
 
 class CpuExecutable:
@@ -291,15 +289,15 @@ class CpuExecutable:
             threads.give_scratch(memory)
 
     def _team(self) -> tuple[openmp.Runtime, int] | None:
-        """A runtime whose threads may share the blocks, and their number: that which the user wants, or at least one
-        for each core, which may be two processors."""
+        """A runtime whose threads may share the blocks, and their number: that which the user wants, or at least half
+        as many as there are cores, but no more than affinity and the limit of a container allow."""
         limit, most = self._options.threads, threads.thread_count()
         wanted = min(most, limit or most)
         found = None if self.compiled.may_spin or self._print else openmp.runtime(wanted)
         if found is None or found[1] == wanted:
             return found
         free = limit is None and number_of_threads() is None
-        return found if free and found[1] > 1 and (2 * found[1] >= _PROCESSORS or most <= 2 * found[1]) else None
+        return found if free and 1 < found[1] <= most <= 2 * found[1] else None
 
     def _chunk(self, total: int, count: int) -> int:
         """How many blocks a thread takes at a time."""
