@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import ClassVar
 
 from tilewright.backends.cpu.loops.combiner_identity import identity_element
@@ -42,9 +44,11 @@ class MergeReductions(InPlacePass):
 
     def _block(self, block: Block) -> bool:
         changed, first = False, 0
+        reductions = [op for op in block.ops if isinstance(op, Reduce)]
+        shared = Counter(chain.from_iterable(_data(op.values) for op in reductions))
         while first < len(block.ops):
             op = block.ops[first]
-            if isinstance(op, Reduce) and _is_simple(op):
+            if isinstance(op, Reduce) and _is_simple(op) and any(shared[v] > 1 for v in _data(op.values)):
                 dependent = set(op.results)
                 for other in block.ops[first + 1 :]:
                     if not dependent.isdisjoint(other.operands) or not dependent.isdisjoint(other.captured()):

@@ -32,10 +32,9 @@ class SinkStores(InPlacePass):
 
 def _sink(block: Block) -> bool:
     changed = False
+    loads = {op for op in block.ops if effect_of(op) == Effect.READ}
     for store in reversed([op for op in block.ops if isinstance(op, (Store, StoreView)) and not is_ordered(op)]):
-        at = block.ops.index(store)
-        loads = {op for op in block.ops[:at] if effect_of(op) == Effect.READ}
-        target = _target(block.ops[at + 1 :], loads)
+        target = _target(block.ops[block.ops.index(store) + 1 :], loads)
         if target is not None:
             block.splice([store], before=target)
             changed = True
@@ -45,15 +44,17 @@ def _sink(block: Block) -> bool:
 def _target(following: Sequence[Op], loads: set[Op]) -> Op | None:
     """The op of ``following`` that a store is to precede; None where it stays in front of all.
 
-    It goes behind the last one of the pure ops that come next which is a reduction or scan of what ``loads`` read.
+    It goes behind the last one of the pure ops that come next which is a reduction or scan of what ``loads`` read, all
+    of them before the store: no load is pure.
     """
-    last, derived = -1, set(loads)
+    last = -1
+    derived: set[Op] = set()
     for k, op in enumerate(following):
         if isinstance(op, Continue) and k:
             return op
         if not is_pure(op):
             break
-        if any(v.op in derived for v in (*op.operands, *op.captured())):
+        if any(v.op in loads or v.op in derived for v in (*op.operands, *op.captured())):
             if isinstance(op, (Reduce, Scan)):
                 last = k  # its result is in memory of its own
             else:
