@@ -248,6 +248,8 @@ def test_wrong_requests(tmp_path: Path, module: Module) -> None:
         with pytest.raises(ValueError) as caught:
             ct.cpp.compile(SOURCE, **options)  # type: ignore[arg-type]
         assert words in str(caught.value)
+    with pytest.raises(TypeError, match="the path of a file or the text of one, not 3"):
+        ct.cpp.compile(3)  # type: ignore[arg-type]
     with pytest.raises(FileNotFoundError, match="there is no file .*nowhere.cu"):
         ct.cpp.compile(tmp_path / "nowhere.cu")
     for expression in ("nope", "fill", "fill<int>", "fill<float, 3>"):

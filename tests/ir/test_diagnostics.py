@@ -64,6 +64,7 @@ MISUSES = {
     "ct.launch((1,), k, np.ones(2), 1)": "TypeError: the grid comes before the kernel: ct.launch(stream, grid, k, ",
     "ct.launch(None, k, (1,), (1,))": "TypeError: the grid comes before the kernel: ct.launch(stream, (1,), k, ",
     "k[(1,)](1)": "TypeError: k[(1,)](...) is Triton's way",
+    "k.launch((1,), 1)": "AttributeError: 'kernel' object has no attribute 'launch'; write ct.launch(stream, grid, k, ",
     "ct.launch(None, (1,), k, (1, 2))": "TypeError: k() takes 1 argument (x), but 2 were given",
     "ct.launch(None, (1,), k, ('text',))": "TypeError: argument 'x' of k() is a string",
     "ct.launch(None, (-1,), k, (1,))": "OverflowError: entry 0 of the grid (-1,) is negative",

@@ -63,7 +63,7 @@ def request_of(
     name: str | None = None,
 ) -> Request:
     """The program that the arguments of ``compile`` describe; it raises what ``compile`` says of them."""
-    older = _OLDER.fullmatch(std) is not None
+    older = isinstance(std, str) and _OLDER.fullmatch(std) is not None
     if std not in _STANDARDS and not older:
         raise ValueError(f"std={std!r} is not a standard that Tile C++ can be compiled as; use {', '.join(_STANDARDS)}")
     for macro, value in (defines or {}).items():
@@ -76,6 +76,8 @@ def request_of(
     if isinstance(source_or_path, str) and any(c in source_or_path for c in "\n;{"):
         text, shown = source_or_path, name or "<tile C++>"
         linecache.cache[shown] = (len(text), None, text.splitlines(True), shown)  # so that messages can quote it
+    elif not isinstance(source_or_path, (str, os.PathLike)):
+        raise TypeError(f"a program is the path of a file or the text of one, not {source_or_path!r}")
     else:
         path = Path(source_or_path)
         if not path.is_file():

@@ -204,14 +204,6 @@ class kernel(Launchable):
         changed.options = self.options
         return changed
 
-    def __getitem__(self, grid: Any) -> Any:
-        """What Triton writes for a launch: a TypeError that says what to write here."""
-        shown = "grid" if callable(grid) else repr(grid)
-        raise TypeError(
-            f"{self.name}[{shown}](...) is Triton's way to launch a kernel; here it is "
-            f"ct.launch(stream, {shown}, {self.name}, (...))"
-        )
-
     def __repr__(self) -> str:
         code, count = self.function.__code__, len(self.inspect().specializations)
         hints = "".join(f", {name}={value!r}" for name, value in self.hints.items())

@@ -6,7 +6,7 @@ import html
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
@@ -215,6 +215,22 @@ class Launchable:
         for backend, chosen in options.items():
             found = found.replace_options(backend, **chosen)
         return found
+
+    def __getitem__(self, grid: Any) -> Any:
+        """What Triton writes for a launch: a TypeError that says what to write here."""
+        shown = "grid" if callable(grid) else repr(grid)
+        raise TypeError(
+            f"{self.name}[{shown}](...) is Triton's way to launch a kernel; here it is "
+            f"ct.launch(stream, {shown}, {self.name}, (...))"
+        )
+
+    if not TYPE_CHECKING:  # else every attribute would have a type
+
+        def __getattr__(self, name: str) -> Any:
+            """An AttributeError, which for methods that launch elsewhere says what to write here."""
+            instead = f"; write ct.launch(stream, grid, {self.name}, (...))" if name in ("launch", "run") else ""
+            message = f"{type(self).__name__!r} object has no attribute {name!r}{instead}"
+            raise AttributeError(message, name=name, obj=self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """TypeError, which says how a kernel is launched."""
