@@ -19,9 +19,12 @@ from tilewright.backends import native
 from tilewright.backends.launch_arguments import ListTable
 from tilewright.backends.native.body import Body
 from tilewright.backends.native.code import stub_code
-from tilewright.runtime import launch_plan
-from tilewright.runtime.arguments import RUNTIME_SLOT
+from tilewright.language.annotations import ArrayAnnotation
+from tilewright.runtime import dlpack, launch_plan
+from tilewright.runtime.arguments import RUNTIME_SLOT, BoundArguments, bind_argument, describe
+from tilewright.runtime.arrays import RuntimeValues
 from tilewright.runtime.cached_launch import cached_launch
+from tilewright.runtime.layout import ArgumentRef
 from tilewright.runtime.rules import Rule
 
 PLAIN, CONSTANT = Rule(), Rule(constant=True)
@@ -37,6 +40,7 @@ def asked_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     for kernel in (fill, fill_with, add_all):
         kernel.cached_launch = None
         kernel.plans.clear()
+        kernel._repeated.clear()
         kernel.last = None
     return str(request.param)
 
@@ -46,12 +50,20 @@ class Values:
     Of a table it gives the rows."""
 
     def __init__(
-        self, rules: Sequence[Rule], args: tuple[Any, ...], template: Sequence[Any], tables: Sequence[ListTable] = ()
+        self,
+        rules: Sequence[Rule],
+        args: tuple[Any, ...],
+        template: Sequence[Any],
+        tables: Sequence[ListTable] = (),
+        specs: Sequence[Any] = (),
+        extents: Sequence[int] = (),
     ) -> None:
         if not native.available():
             pytest.skip("launches are prepared in Python here")
+        native.compiler()
         self.seen, self.tables, self.record = np.zeros(len(template), np.int64), tables, ctypes.c_int64()
-        launch = cached_launch(None, rules, args, template, self, None, tables)  # type: ignore[arg-type]
+        found: Any = self
+        launch = cached_launch(None, rules, args, template, found, None, tables, (), specs, extents)
         assert launch is not None
         self.launch = launch
 
@@ -301,6 +313,75 @@ def test_settings_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
             ct.launch(None, (1,), fill, overlapping)
 
 
+def _shapes() -> list[np.ndarray[Any, Any]]:
+    base = np.zeros(4096, np.float16)
+    square, high = base[:256].reshape(16, 16), base[:96].reshape(12, 8)
+    lines = [base[:n] for n in (0, 1, 2, 8, 15, 16, 17, 48)]
+    lines += [base[:64:2], base[:96:3], base[:512:16], base[:1024:32], base[64:0:-8], base[512::-32][:9]]
+    views = [
+        square,
+        square.T,
+        square[:, :1],
+        square[:1],
+        square[:, :5],
+        square[::2],
+        square[:0],
+        high,
+        high.T,
+        high[1:9:2],
+    ]
+    return [*lines, *views, base[:4000].reshape(4, 8, 125), base[:4096].reshape(16, 1, 256), base[:1].reshape(())]
+
+
+class WithoutStrides(Exported):
+    """As DLPack lets arrays be exported that are contiguous."""
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        capsule = super().__dlpack__(**keywords)
+        if self.array.flags.c_contiguous:
+            dlpack.header(capsule)[1].strides = type(dlpack.header(capsule)[1].strides)()
+        return capsule
+
+
+_ANNOTATIONS = [ArrayAnnotation(), ArrayAnnotation(static_shape_dims=(0,)), ArrayAnnotation(static_stride_dims=(-1,))]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, Exported, lambda array: Exported(array, 1), WithoutStrides, "torch"])
+@pytest.mark.parametrize("annotation", [*_ANNOTATIONS, ArrayAnnotation(index_dtype=ct.int64)])
+def test_extents_are_numbers_of_what_kernels_are_specialized_on(
+    kind: Any, annotation: ArrayAnnotation, asked_in: str
+) -> None:
+    """Launches are alike where Python would launch the same specialization, with the extents that it finds."""
+    if asked_in == "Python":
+        pytest.skip("of machine code")
+    if kind == "torch":
+        torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+        arrays = [torch.from_numpy(a) for a in _shapes() if min(a.strides, default=0) >= 0]
+    else:
+        arrays = [kind(a) for a in _shapes()]
+    found: dict[Any, list[tuple[Any, ...]]] = {}
+    for x in arrays:
+        bound, runtime, rule = BoundArguments([], [], []), RuntimeValues(), Rule(array=annotation)
+        key = describe(rule, x, runtime)
+        if len(key[2]) == 0 and annotation not in (_ANNOTATIONS[0], ArrayAnnotation(index_dtype=ct.int64)):
+            continue  # it has no axis that could be static
+        spec = bind_argument(rule, ArgumentRef("f", "x"), key, bound)
+        values = tuple(runtime.numbers[0] if value is RUNTIME_SLOT else value for value in bound.values)
+        form = (spec, *key[4:], key[2:4] if 0 in key[2] else None)
+        found.setdefault(form, []).append((x, values, bound, rule))
+    assert len(found) > 5 and max(map(len, found.values())) > 1
+    for form, alike in found.items():
+        x, values, bound, rule = alike[0]
+        how = [RUNTIME_SLOT] * len(values), (), (form[0],), [values[i] for i in bound.extents]
+        handed = Values([rule], (x,), *how)
+        for other, entries in found.items():
+            for y, expected, *_ in entries:
+                if other == form:
+                    assert handed((y,)) == expected
+                elif 0 not in expected[1:] or other[0] != form[0]:  # else empty ones may also be like others
+                    assert handed((y,)) is None, (x, y)
+
+
 def test_tensors() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     x = torch.arange(64, dtype=torch.float32)
@@ -335,17 +416,17 @@ def test_launches_of_two_kinds_in_turns_are_recognized_each(asked_in: str, monke
     def double(x):
         ct.store(x, (0,), ct.load(x, (0,), (4,)) * 2)
 
-    arrays = [np.ones(4), np.ones(8), np.ones(4), np.ones(8)]
+    arrays = [np.ones(4), np.ones(16), np.ones(4), np.ones(16)]
     for x in (*arrays, *arrays, *arrays):
         ct.launch(None, (1,), double, (x,), backend="cpu")
     assert [x[0] for x in arrays] == [8, 8, 8, 8]
-    for plan, size in zip(double.plans.values(), (4, 8)):
+    for plan, size in zip(double.plans.values(), (4, 16)):
         assert isinstance(plan.cached, types.BuiltinFunctionType) == (asked_in == "machine code")
         for x in arrays if plan.cached is not None else ():
             assert plan.cached(None, (1,), (x,), "cpu") == (x.size == size)
     if asked_in == "machine code":  # which finds the plan that came after that of the launch before
         monkeypatch.setattr(double, "plan_for", None)
-    others = [np.ones(8), np.ones(4), np.ones(8)]
+    others = [np.ones(16), np.ones(4), np.ones(16)]
     for x in others:
         ct.launch(None, (1,), double, (x,), backend="cpu")
     assert [x[0] for x in others] == [2, 2, 2]
@@ -482,12 +563,13 @@ def test_streams_do_not_keep_launches_on_a_cpu_from_being_recognized(
 
 
 def test_launches_that_alternate_are_repeated_too(asked_in: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With arrays of two extents in turns, each is like the launch before the previous one."""
+    """With arrays of two extents in turns, of which one is divisible by 16, each is like the launch before the previous
+    one; those of other extents are like these."""
     made: list[Any] = []
     run = launch_plan.LaunchPlan.run
     monkeypatch.setattr(launch_plan.LaunchPlan, "run", lambda *args, **how: (made.append(args), run(*args, **how)))
-    arrays = [np.arange(4.0), np.arange(6.0)]
+    arrays = [np.arange(4.0), np.arange(16.0), np.arange(6.0), np.arange(32.0)]
     for factor in range(5):
         for x in arrays:
             np.testing.assert_array_equal(launched(x, factor, 2), expected(x, factor, 2))
-    assert len(made) == (2 if asked_in == "machine code" else 10)
+    assert len(made) == (2 if asked_in == "machine code" else 20)

@@ -10,7 +10,7 @@ import enum
 import functools
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,8 @@ class BoundArguments:
     regions: list[Region]
     tables: list[Table]
     slots: int = 0
+    specs: Sequence[ArgumentSpec | None] = ()  # of the arguments; None where values tell more of one
+    extents: tuple[int, ...] = ()  # which of the values are extents and strides of arrays
 
     def add_slot(self) -> int:
         """Add a RUNTIME_SLOT; returns the index of its number."""
@@ -241,8 +243,10 @@ def bind_argument(rule: Rule, ref: ArgumentRef, key: ArgumentKey, into: BoundArg
 
 
 def _add_extents(into: BoundArguments, spec: ArraySpec, layout: Layout) -> None:
+    first = len(into.values)
     into.values += [n for n, known in zip(layout.shape, spec.shape) if known is None]
     into.values += [n for n, known in zip(layout.strides, spec.strides) if known is None]
+    into.extents += tuple(range(first, len(into.values)))
 
 
 _FORMS = {"array": "as an array", "scalar": "as an {} number", "element": "as a list of arrays", "items": "as a tuple"}

@@ -1,5 +1,5 @@
-"""Launches that repeat the previous one of their kernel with other addresses and numbers, as most launches do: by
-machine code, without a step in Python.
+"""Launches that repeat an earlier one of their kernel with other addresses, numbers and extents, as most launches do:
+by machine code, without a step in Python.
 
 Describing every argument and looking the description up takes ten times as long as the launch itself.
 """
@@ -15,6 +15,7 @@ from tilewright.backends.base import DirectLaunch
 from tilewright.backends.launch_arguments import ListTable
 from tilewright.backends.native.body import Body
 from tilewright.backends.native.code import function
+from tilewright.frontend.signature import ArgumentSpec
 from tilewright.runtime import backend_choice
 from tilewright.runtime.arguments import RUNTIME_SLOT
 from tilewright.runtime.grid import MAX_BLOCKS, MAX_GRID, checked_grid
@@ -41,13 +42,16 @@ def cached_launch(
     device: int | None,
     tables: Sequence[ListTable] = (),
     written: Sequence[Path] = (),
+    specs: Sequence[ArgumentSpec | None] = (),
+    extents: Sequence[int] = (),
 ) -> CachedLaunch | None:
     """Machine code for launches like that with ``args`` that ask for the same ``backend``, or none, where what else
     decides how they run is as it is now. None where it cannot check all that, or the backend cannot be entered by it.
 
-    ``template`` has the values of the function parameters, with a RUNTIME_SLOT for each address, number and table;
-    ``device`` is the index of the GPU, None for a CPU; ``written`` lead to the arguments whose version a launch
-    increments.
+    ``template`` has the values of the function parameters, with a RUNTIME_SLOT for each address, number and table, and
+    for the ``extents`` and strides of arrays that ``specs``, what the kernel is specialised on, do not hold; without
+    specs they are all as now. ``device`` is the index of the GPU, None for a CPU; ``written`` lead to the arguments
+    whose version a launch increments.
     """
     if not native.available():
         return None
@@ -59,7 +63,7 @@ def cached_launch(
     if not _guard_settings(body, backend):
         return None
     guards = Guards(body, _argument(body, _ARGUMENTS))
-    guards.emit(rules, args, [table.rows for table in tables], {path[0] for path in written})
+    guards.emit(rules, args, [table.rows for table in tables], {path[0] for path in written}, specs, extents)
     if not guards.able:
         return None
     memory = body.stack(f"[{max(len(template), 1)} x i64]")

@@ -1,25 +1,29 @@
-"""Guards of a cached launch: conditions under which arguments differ from those of the earlier launch by addresses and
-numbers only, as machine code that also collects these."""
+"""Guards of a cached launch: conditions under which arguments differ from those of the earlier launch by numbers only,
+addresses, extents and strides among them, as machine code that also collects these."""
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
 from tilewright.backends.native.body import Body
+from tilewright.frontend.signature import ArgumentSpec, ArraySpec, PointerSpec
 from tilewright.ir.dtypes import int32, int64
 from tilewright.language.dtypes import to_dtype
 from tilewright.runtime import arrays, dlpack, numpy_memory
+from tilewright.runtime.layout import contiguous_strides, divisors_of
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.versions import incrementer
 
 _MOST = 256  # arguments and entries of lists: machine code for more takes long to make
 _ENTRY = Rule()
 _NUMBERS = (int, bool, float)
+_ArraySpec = Union[ArraySpec, PointerSpec, None]
 
 
 class Guards:
@@ -38,18 +42,28 @@ class Guards:
         args: Sequence[Any],
         tables: Sequence[np.ndarray[Any, Any]],
         changed: Collection[int],
+        specs: Sequence[ArgumentSpec | None] = (),
+        extents: Sequence[int] = (),
     ) -> None:
         """Write all guards of arguments like ``args``; a launch writes to the tensors or lists ``changed``. ``tables``
-        are the rows of the lists among them, without addresses."""
-        body, rows = self.body, iter(tables)
+        are the rows of the lists among them, without addresses. Of arrays with ``specs`` the ``extents`` and strides
+        that these do not hold are numbers of a launch as well."""
+        body, rows, unknown = self.body, iter(tables), iter(extents)
         require_size(body, self._given, len(args))
         self.able = len(args) + sum(len(value) for value in args if type(value) is list) <= _MOST
         for i, (rule, known) in enumerate(zip(rules, args) if self.able else ()):
             argument = body.call("PyTuple_GetItem", self._given, i)
+            given = specs[i] if specs else None
+            spec = given if isinstance(given, (ArraySpec, PointerSpec)) else None
             if type(known) is list and not rule.constant and rule.declared is None:
                 self._list(argument, known, next(rows), i in changed)
             else:
-                self._argument(rule, argument, known, i in changed)
+                count = len(self.numbers) + 1  # with the address of an array
+                self._argument(rule, argument, known, i in changed, spec)
+                array = spec.extents() if isinstance(spec, ArraySpec) else ()
+                numbers = [next(unknown) for extent in array if extent.known is None]
+                if len(self.numbers) == count:  # the same ones at each launch
+                    self.numbers += [("i64", body.number(n)) for n in numbers]
                 if i in changed:
                     self._tensors.append(body.held(body.call("PyTuple_GetSlice", self._given, i, i + 1)))
                     body.require_object(self._tensors[-1])
@@ -62,7 +76,7 @@ class Guards:
             body.branch(body.let(f"icmp eq ptr {made}, null"), "interrupted", f"noted{made[1:]}")
             body.label(f"noted{made[1:]}")
 
-    def _argument(self, rule: Rule, argument: str, known: Any, changed: bool) -> None:
+    def _argument(self, rule: Rule, argument: str, known: Any, changed: bool, spec: _ArraySpec = None) -> None:
         number = type(known) in _NUMBERS
         array = None if rule.constant else _ARRAYS.get(arrays.array_describer(known))
         if rule.constant and number and known == known:  # no NaN
@@ -70,7 +84,7 @@ class Guards:
         elif rule.declared is None and to_dtype(known) is not None:
             self._object(argument, known)
         elif array is not None:
-            array(self, argument, known, changed)
+            array(self, argument, known, changed, spec)
         elif number and not rule.constant and rule.declared is None:
             self._number(argument, known)
         else:
@@ -128,21 +142,27 @@ class Guards:
             body.require_type(argument, float)
             self.numbers.append(("double", body.call("PyFloat_AsDouble", argument)))
 
-    def _numpy(self, argument: str, array: np.ndarray[Any, Any], changed: bool) -> None:
-        body, at = self.body, numpy_memory.offset
+    def _numpy(self, argument: str, array: np.ndarray[Any, Any], changed: bool, spec: _ArraySpec) -> None:
+        body, at, extents = self.body, numpy_memory.offset, list[str]()
         self.able &= numpy_memory.FIELDS_ARE_KNOWN and type(array) is np.ndarray
         body.require_type(argument, np.ndarray)
         body.require_equal("ptr", body.load("ptr", argument, at("dtype")), body.reference(array.dtype))
         body.require_equal("i32", body.load("i32", argument, at("rank")), array.ndim)
-        for field in ("shape", "strides") if array.ndim else ():
+        for field, unit in (("shape", 1), ("strides", array.itemsize)) if array.ndim else ():
             numbers = body.load("ptr", argument, at(field))
-            for axis, wanted in enumerate(getattr(array, field)):
-                body.require_equal("i64", body.load("i64", numbers, 8 * axis), body.number(wanted))
+            for axis in range(array.ndim):
+                number = body.load("i64", numbers, 8 * axis)
+                if unit > 1:
+                    body.require_equal("i64", body.let(f"and i64 {number}, {unit - 1}"), 0)
+                    number = body.let(f"sdiv i64 {number}, {unit}")
+                extents.append(number)
+        strides = (n // array.itemsize for n in array.strides)
         writeable = body.let(f"and i32 {body.load('i32', argument, at('flags'))}, {numpy_memory.WRITEABLE}")
         body.require_equal("i32", writeable, numpy_memory.WRITEABLE if array.flags.writeable else 0)
         self._address(body.load("i64", argument, at("address")), numpy_memory.address_of(array))
+        self._extents(extents, (*array.shape, *strides), spec)
 
-    def _cupy(self, argument: str, array: Any, changed: bool) -> None:
+    def _cupy(self, argument: str, array: Any, changed: bool, spec: _ArraySpec) -> None:
         body = self.body
         body.require_type(argument, type(array))
         for name in ("dtype", "shape", "strides"):
@@ -151,7 +171,7 @@ class Guards:
         self._require_attribute(memory, "device_id", array.data.device_id)
         self._address_of(body.attribute(memory, "ptr"), array.data.ptr)
 
-    def _interface(self, argument: str, array: Any, changed: bool) -> None:
+    def _interface(self, argument: str, array: Any, changed: bool, spec: _ArraySpec) -> None:
         on_gpu = arrays.array_describer(array) is arrays.describe_cuda_interface
         name = arrays.CUDA_INTERFACE if on_gpu else arrays.INTERFACE
         body, known = self.body, getattr(array, name)
@@ -194,7 +214,7 @@ class Guards:
         else:
             self._require_attribute(body.attribute(argument, "device"), "id", device.id)
 
-    def _exported(self, argument: str, array: Any, changed: bool) -> None:
+    def _exported(self, argument: str, array: Any, changed: bool, spec: _ArraySpec) -> None:
         body = self.body
         try:
             capsule, versions = dlpack.export(array)
@@ -215,25 +235,29 @@ class Guards:
             flags = body.let(f"and i64 {body.load('i64', tensor, dlpack.Versioned.flags.offset)}, {dlpack.READ_ONLY}")
             body.require_equal("i64", flags, 0 if writable else dlpack.READ_ONLY)
             tensor = body.at(tensor, dlpack.Versioned.tensor.offset)
-        self._require_tensor(tensor, known)
+        self._require_tensor(tensor, known, spec)
 
-    def _require_tensor(self, tensor: str, known: dlpack.Tensor) -> None:
-        """Require that a tensor of DLPack is like ``known``, apart from its address."""
-        body = self.body
+    def _require_tensor(self, tensor: str, known: dlpack.Tensor, spec: _ArraySpec) -> None:
+        """Require that a tensor of DLPack is like ``known``, apart from its address and what ``spec`` does not hold."""
+        body, found, extents = self.body, list[str](), list[int]()
         for name, bits in _widths():
             body.require_equal(f"i{bits}", body.load(f"i{bits}", tensor, _offset(name)), getattr(known, name))
         for name in ("shape", "strides") if known.ndim else ():
             numbers, wanted = body.load("ptr", tensor, _offset(name)), getattr(known, name)
-            if not wanted:
+            if not wanted:  # it is contiguous
                 body.require_equal("ptr", numbers, "null")
+                products = itertools.accumulate(found[:0:-1], lambda n, m: body.let(f"mul i64 {n}, {m}"), initial="1")
+                found += [*products][::-1]
+                extents += contiguous_strides(tuple(extents))
                 continue
             body.require_object(numbers)
-            for axis in range(known.ndim):
-                body.require_equal("i64", body.load("i64", numbers, 8 * axis), body.number(wanted[axis]))
+            found += [body.load("i64", numbers, 8 * axis) for axis in range(known.ndim)]
+            extents += wanted[: known.ndim]
         start, offset = (body.load("i64", tensor, _offset(name)) for name in ("data", "byte_offset"))
         self._address(body.let(f"add i64 {start}, {offset}"), (known.data or 0) + known.byte_offset)
+        self._extents(found, extents, spec)
 
-    def _tensor(self, argument: str, tensor: Any, changed: bool) -> None:
+    def _tensor(self, argument: str, tensor: Any, changed: bool, spec: _ArraySpec) -> None:
         body, fill = self.body, dlpack.exchange(type(tensor))
         known = None if fill is None else dlpack.filled(fill, tensor)
         if fill is None or known is None:
@@ -248,7 +272,32 @@ class Guards:
                 body.require_equal("ptr", body.held(body.called(enabled)), body.reference(True))
         found = body.stack(f"[{ctypes.sizeof(dlpack.Tensor)} x i8]")
         body.require_equal("i32", body.let(f"call i32 {body.external(fill)}(ptr {argument}, ptr {found})"), 0)
-        self._require_tensor(found, known)
+        self._require_tensor(found, known, spec)
+
+    def _extents(self, found: Sequence[str], known: Sequence[int], spec: _ArraySpec) -> None:
+        """Require extents and strides as kernels with ``spec`` take them, which come to the numbers of the launch; or
+        those that are ``known``, where there is no spec, or no element, and so any address."""
+        body = self.body
+        if isinstance(spec, PointerSpec) and 0 not in known[: len(known) // 2]:
+            return  # such kernels know the address only
+        if not isinstance(spec, ArraySpec) or 0 in known[: spec.ndim]:
+            for number, wanted in zip(found, known):
+                body.require_equal("i64", number, body.number(wanted))
+            return
+        index = spec.index_dtype
+        for number, extent in zip(found, spec.extents()):
+            if extent.known is not None:
+                body.require_equal("i64", number, body.number(extent.known))
+                continue
+            require_range(body, number, 0 if extent.role == "shape" else index.min, index.max)
+            if not (spec.constant_shape if extent.role == "shape" else spec.constant_strides):
+                body.require(body.let(f"icmp ne i64 {number}, 1"))
+            for divisor in divisors_of(extent.role, spec.dtype, spec.strides[extent.axis], spec.ndim):
+                divides = body.let(f"icmp eq i64 {body.let(f'and i64 {number}, {divisor - 1}')}, 0")
+                body.require_equal("i1", divides, int(divisor == extent.divisor))
+                if divisor == extent.divisor:
+                    break
+            self.numbers.append(("i64", number))
 
     def _require_attribute(self, value: str, name: str, wanted: Any) -> None:
         self.body.require(self.body.equals(self.body.attribute(value, name), wanted))
@@ -265,8 +314,9 @@ class Guards:
         self.numbers.append(("i64", address))
 
 
-# How arrays are described -> what writes their guards, given whether the launch writes to them.
-_ARRAYS: dict[arrays.Describe | None, Callable[[Guards, str, Any, bool], None]] = {
+# How arrays are described -> what writes their guards, given whether the launch writes to them, and what is known of
+# their extents.
+_ARRAYS: dict[arrays.Describe | None, Callable[[Guards, str, Any, bool, _ArraySpec], None]] = {
     arrays.describe_numpy: Guards._numpy,
     arrays.describe_cupy: Guards._cupy,
     arrays.describe_torch: Guards._tensor,

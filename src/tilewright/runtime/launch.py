@@ -99,7 +99,7 @@ def _launch(
     last = kernel.last
     if last is not None and check_overlap is None:
         other = last.stream_for(stream) is not stream or kernel_args is not given  # than above
-        for plan in (last if other else None, last.following):
+        for plan in (last if other else None, last.repeated.following):
             cached = None if plan is None else plan.cached
             if plan and cached and cached(plan.stream_for(stream), grid, kernel_args, backend):
                 kernel.last, kernel.cached_launch = plan, cached

@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.backends import native
 from tilewright.backends.base import Capabilities, Work
 from tilewright.backends.launch_arguments import Buffer, LaunchArguments, ListTable
+from tilewright.frontend.signature import ArraySpec, PointerSpec
 from tilewright.ir.dtypes import int64
 from tilewright.runtime.arguments import RUNTIME_SLOT, BoundArguments, Region, Table
 from tilewright.runtime.arrays import RuntimeValues
@@ -21,9 +22,20 @@ from tilewright.runtime.versions import Path
 from tilewright.system.environment import switch
 
 _MAX_ATTEMPTS = 4  # ways in which launches of one key may differ otherwise, such as in classes of arrays
+_EXTENTS_ARE_READ = ("numpy", "torch", "dlpack")  # by machine code, of arrays of these kinds
 # Launches after which machine code is made, which takes as long as many of them: on GPUs, and where LLVM is loaded.
 # Where it is not, as for kernels from the disk cache, launches after which the code is loaded from there, and LLVM.
 _SOON, _STORED, _LATER = 5, 50, 300
+
+
+class Repeated:
+    """What launches have in common that differ by addresses, numbers and the extents of arrays: ``cached`` runs them,
+    after some."""
+
+    def __init__(self) -> None:
+        self.cached: CachedLaunch | None = None
+        self.launches = self.attempts = 0
+        self.following: LaunchPlan | None = None  # of others that the kernel launched next, and most likely will again
 
 
 class LaunchPlan:
@@ -39,19 +51,15 @@ class LaunchPlan:
     ) -> None:
         """``written`` lead to the arguments whose version the launch increments."""
         self.written = written
+        self._bound = bound
         self._kernel = kernel
         self.specialization = specialization
-        self._regions = bound.regions
         first = bound.regions[0].layout if bound.regions else None
         self._device = first.device_index if first is not None and first.device != "cpu" else None
-        self._tables = bound.tables
-        self._values = bound.values
         self._constants = [value for value in bound.values if value is not RUNTIME_SLOT]
         self._pick = _picker(bound.values)
         self.key: Any = None  # of the arguments, where a kernel remembers it
-        self.cached: CachedLaunch | None = None
-        self.following: LaunchPlan | None = None  # what the kernel launched after it, and most likely does again
-        self._launches = self._attempts = 0
+        self.repeated = Repeated()
         self._launcher: Any = specialization.launcher
         self._direct = capabilities.direct_launch
         self.capabilities = capabilities
@@ -68,35 +76,54 @@ class LaunchPlan:
         """``run``, to be called later and more than once. The objects in ``runtime`` have to live as long."""
         return self._launcher.bind(grid, self.arguments(runtime, stream, check=check))
 
+    def key_without_extents(self) -> tuple[Any, ...]:
+        """What the keys of launches have in common that ``cached`` runs: those of arrays are without shape and strides,
+        where machine code reads these."""
+        name, check, *keys = self.key
+        arrays = [isinstance(spec, (ArraySpec, PointerSpec)) for spec in self._bound.specs]
+        read = [a and kind in _EXTENTS_ARE_READ for a, (kind, *_) in zip(arrays, keys)]
+        parts = [k[:2] + k[4:] if is_read and 0 not in k[2] else k for is_read, k in zip(read, keys)]
+        return id(self.specialization), name, check, *parts
+
     def is_repeated(self) -> bool:
         """Whether this is a launch after which ``cache`` pays. Asked after each that ``cached`` has not run."""
-        if not self._direct or self._attempts == _MAX_ATTEMPTS:
+        like = self.repeated
+        if not self._direct or like.attempts == _MAX_ATTEMPTS:
             return False
-        self._launches += 1
+        like.launches += 1
         if self._device is not None or native.loaded():
-            return self._launches >= _SOON
-        return self._launches in (_STORED, _LATER)
+            return like.launches >= _SOON
+        return like.launches in (_STORED, _LATER)
 
     def cache(self, backend: str | None, rules: Sequence[Rule], args: Sequence[Any], runtime: RuntimeValues) -> None:
-        """Let ``cached`` run launches that ask for ``backend`` and differ from that with ``args`` by addresses and
-        numbers only."""
+        """Let ``cached`` run launches that ask for ``backend`` and differ from that with ``args`` by addresses, numbers
+        and extents only."""
         if switch("TILEWRIGHT_CHECK_OVERLAP"):
             return
-        how = self._values, self._launcher, self._device, self._list_tables(runtime.numbers), self.written
+        like, bound, values = self.repeated, self._bound, self._bound.values.copy()
+        extents = [values[i] for i in bound.extents]
+        for i in bound.extents:
+            values[i] = RUNTIME_SLOT
+        how = values, self._launcher, self._device, self._list_tables(runtime.numbers), self.written
         try:
-            self.cached = cached_launch(backend, rules, args, *how) or self.cached
-            self._launches, self._attempts = 0, self._attempts + 1
+            like.cached = cached_launch(backend, rules, args, *how, bound.specs, extents) or like.cached
+            like.launches, like.attempts = 0, like.attempts + 1
         except native.NotCompiled:
-            if self._device is not None or self._launches >= _LATER:
+            if self._device is not None or like.launches >= _LATER:
                 native.compiler()  # loads LLVM
                 self.cache(backend, rules, args, runtime)
+
+    @property
+    def cached(self) -> CachedLaunch | None:
+        """What runs launches like this one, if they were repeated before."""
+        return self.repeated.cached
 
     def stream_for(self, stream: Any) -> Any:
         """The stream to launch on: a CPU accepts any, and uses none."""
         return None if self._device is None else stream
 
     def _list_tables(self, numbers: Sequence[Any]) -> list[ListTable]:
-        return [ListTable(table.rows, numbers[table.number]) for table in self._tables]
+        return [ListTable(table.rows, numbers[table.number]) for table in self._bound.tables]
 
     def work(self, grid: tuple[int, int, int], runtime: RuntimeValues) -> Work:
         """What a run would compute and move."""
@@ -107,17 +134,17 @@ class LaunchPlan:
     @property
     def takes_lists(self) -> bool:
         """Whether lists are among the arguments."""
-        return bool(self._tables)
+        return bool(self._bound.tables)
 
     def arguments(self, runtime: RuntimeValues, stream: Any = None, *, check: bool = False) -> LaunchArguments:
         """What the executable gets; ``check`` as for ``run``."""
         numbers, device = runtime.numbers, self._device
         if check:
             written = self.specialization.written
-            names = [argument_of(r, self._tables) for r in self._regions]
-            check_overlap(self._kernel, self._regions, numbers, [name in written for name in names])
+            names = [argument_of(r, self._bound.tables) for r in self._bound.regions]
+            check_overlap(self._kernel, self._bound.regions, numbers, [name in written for name in names])
         buffers: list[Buffer] = []
-        if self._tables or not self._direct:
+        if self._bound.tables or not self._direct:
             numbers, buffers = self._with_tables(runtime)
         handle = 0 if device is None else stream_handle(stream)
         return LaunchArguments(self._pick(numbers + self._constants), buffers, handle, device or 0)
@@ -126,8 +153,8 @@ class LaunchPlan:
         """The numbers of a launch with its tables, which a CPU reads in memory, and the memory that they refer to where
         the executable asks for that."""
         numbers, direct = runtime.numbers.copy(), self._direct
-        buffers = [] if direct else [region.buffer(runtime.numbers) for region in self._regions]
-        for table, found in zip(self._tables, self._list_tables(numbers)):
+        buffers = [] if direct else [region.buffer(runtime.numbers) for region in self._bound.regions]
+        for table, found in zip(self._bound.tables, self._list_tables(numbers)):
             numbers[table.number] = found
             if self._device is None:
                 rows = found.filled()

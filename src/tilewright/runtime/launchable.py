@@ -24,7 +24,7 @@ from tilewright.runtime.cached_launch import CachedLaunch
 from tilewright.runtime.compiling import COMPILATION_LOCK, checked, compiled
 from tilewright.runtime.explain import Compilation
 from tilewright.runtime.grid import checked_grid
-from tilewright.runtime.launch_plan import LaunchPlan, argument_of
+from tilewright.runtime.launch_plan import LaunchPlan, Repeated, argument_of
 from tilewright.runtime.layout import ArgumentRef
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.specialization import Inspection, Specialization
@@ -54,6 +54,7 @@ class Launchable:
 
     def __init__(self) -> None:
         self.plans: dict[Any, LaunchPlan] = {}
+        self._repeated: dict[Any, Repeated] = {}  # by what the keys of plans have in common
         self.last: LaunchPlan | None = None  # the plan of the latest launch
         self._describers: dict[tuple[type, ...], list[Describe]] = {}  # by the types of the arguments
         self.cached_launch: CachedLaunch | None = (
@@ -159,8 +160,8 @@ class Launchable:
         if plan is None:
             plan = self.make_plan(name, keys)
             self.remember(key, plan)
-        if last is not None and last is not plan:
-            last.following = plan
+        if last is not None and last.repeated is not plan.repeated:
+            last.repeated.following = plan
         self.last, self.cached_launch = plan, plan.cached
         return plan
 
@@ -269,8 +270,10 @@ class Launchable:
 
     def _signature(self, keys: Sequence[ArgumentKey]) -> tuple[Signature, BoundArguments]:
         bound = BoundArguments([], [], [])
-        specs = [bind_argument(rule, ref, key, bound) for (ref, rule), key in zip(self.parameters, keys)]
-        return Signature(tuple(specs)), bound
+        entries = zip(self.parameters, keys)
+        signature = Signature(tuple([bind_argument(rule, ref, key, bound) for (ref, rule), key in entries]))
+        bound.specs = signature.arguments
+        return signature, bound
 
     def _bound(self, requested: str | None, keys: Sequence[ArgumentKey]) -> tuple[Signature, Backend, BoundArguments]:
         signature, bound = self._signature(keys)
@@ -330,6 +333,7 @@ class Launchable:
         if checked(backend):
             extents = {r.name: r.layout.extent() for r in bound.regions}
             bound.values += [limit for name in self._pointers(signature) for limit in extents.get(name, (0, 0))]
+            bound.specs = tuple([None if isinstance(spec, PointerSpec) else spec for spec in bound.specs])
         entries = zip(self.parameters, keys)
         paths = ((i, ref, key) for i, ((ref, _), key) in enumerate(entries))
         found = [w for i, ref, key in paths for w in _written_tensors(ref, key, specialization, (i,))]
@@ -398,7 +402,9 @@ class Launchable:
         """Keep ``plan`` for launches with the same ``key``."""
         if len(self.plans) >= _MAX_PLANS:
             self.plans.clear()
+            self._repeated.clear()
         self.plans[key], plan.key = plan, key
+        plan.repeated = self._repeated.setdefault(plan.key_without_extents(), plan.repeated)
 
 
 def _wrong_arguments(kernel: Launchable, args: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -164,29 +165,33 @@ def array_spec(ref: ArgumentRef, found: Layout, annotation: ArrayAnnotation) -> 
         constant_strides,
         base_divisible=1 if found.misalignment else ALIGNMENT,
         shape_divisible=tuple(
-            _divisor(n, ALIGNMENT, _unit(found.dtype) if stride == 1 and len(found.shape) > 1 else 1)
+            _divisor(n, divisors_of("shape", found.dtype, stride, len(strides)))
             for n, stride in zip(found.shape, strides)
         ),
-        strides_divisible=tuple(_divisor(stride, *_pitches(found.dtype)) for stride in found.strides),
+        strides_divisible=tuple(
+            _divisor(n, divisors_of("stride", found.dtype, stride, len(strides)))
+            for n, stride in zip(found.strides, strides)
+        ),
     )
 
 
-def _divisor(number: int, *divisors: int) -> int:
+def _divisor(number: int, divisors: tuple[int, ...]) -> int:
     """The first of ``divisors`` that divides ``number``, else 1."""
     return next((d for d in divisors if number % d == 0), 1)
 
 
-def _unit(dtype: DType) -> int:
-    """The elements in 16 bytes, of which backends that move those have to know that rows and pitches are multiples."""
-    return max(1, ALIGNMENT // dtype.bytes)
+@functools.cache
+def divisors_of(role: str, dtype: DType, stride: int | None, rank: int) -> tuple[int, ...]:
+    """The divisors, powers of two, that code is specialised on, the greatest first: of the extent or the stride, as
+    ``role`` says, of an axis that is known to have this stride.
 
-
-def _pitches(dtype: DType) -> tuple[int, ...]:
-    """The divisors of strides that code is specialised on, the greatest first.
-
-    Rows of 16-bit elements that start inside a sector (32 bytes) of a GPU's cache are better read by 2-CTA clusters.
+    Backends that move 16 bytes have to know that rows and pitches are multiples of these. Rows of 16-bit elements that
+    start inside a sector (32 bytes) of a GPU's cache are better read by 2-CTA clusters.
     """
-    return (2 * _unit(dtype), _unit(dtype)) if dtype.bytes == 2 else (_unit(dtype),)
+    unit = max(1, ALIGNMENT // dtype.bytes)
+    if role == "stride":
+        return (2 * unit, unit) if dtype.bytes == 2 else (unit,)
+    return (ALIGNMENT, unit) if stride == 1 and rank > 1 else (ALIGNMENT,)
 
 
 def _axes(ref: ArgumentRef, option: str, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
