@@ -382,6 +382,25 @@ def test_extents_are_numbers_of_what_kernels_are_specialized_on(
                     assert handed((y,)) is None, (x, y)
 
 
+@pytest.mark.parametrize("dtype", [ct.int8, ct.int32, ct.uint32, ct.int64, ct.uint64, ct.float32, ct.float64])
+def test_numbers_of_declared_types(dtype: Any) -> None:
+    """What Python refuses, machine code does not take; what it takes, Python would round alike."""
+    rule, largest = Rule(declared=dtype), float(np.finfo(np.float32).max)
+    values = Values([rule], (3.0 if dtype.is_floating else 3,), [RUNTIME_SLOT])
+    floats = [0.1, -0.0, 1e-46, largest, -largest, largest * (1 + 1e-9), 1e39, -1e300, math.inf, math.nan, 5.0]
+    whole = [0, -1, 127, 128, -129, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, -(1 << 63), 1 << 63, 1 << 64]
+    taken = 0
+    for number in (*floats, *whole, True, np.float32(2), np.int32(2), "3", None):
+        handed, runtime = values((number,)), RuntimeValues()
+        key = describe(rule, number, runtime)
+        if handed is not None:
+            taken += 1
+            (expected,) = runtime.numbers
+            assert key[0] == "declared"
+            assert handed == (np.float64(expected).view(np.int64) if dtype.is_floating else expected,)
+    assert taken >= 2
+
+
 def test_tensors() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     x = torch.arange(64, dtype=torch.float32)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.backends.native.body import Body
 from tilewright.frontend.signature import ArgumentSpec, ArraySpec, PointerSpec
-from tilewright.ir.dtypes import int32, int64
+from tilewright.ir.dtypes import DType, float32, float64, int32, int64
 from tilewright.language.dtypes import to_dtype
 from tilewright.runtime import arrays, dlpack, numpy_memory
 from tilewright.runtime.layout import contiguous_strides, divisors_of
@@ -87,6 +87,8 @@ class Guards:
             array(self, argument, known, changed, spec)
         elif number and not rule.constant and rule.declared is None:
             self._number(argument, known)
+        elif isinstance(rule.declared, DType) and type(known) is (float if rule.declared.is_floating else int):
+            self._declared(argument, rule.declared)
         else:
             self.able = False
 
@@ -141,6 +143,25 @@ class Guards:
         else:
             body.require_type(argument, float)
             self.numbers.append(("double", body.call("PyFloat_AsDouble", argument)))
+
+    def _declared(self, argument: str, dtype: DType) -> None:
+        """A number for a parameter of a declared type, as ``describe_declared`` gives it."""
+        body = self.body
+        if not dtype.is_floating:
+            self.able &= not dtype.is_bool
+            number = body.integer(argument)
+            require_range(body, number, max(dtype.min, int64.min), min(dtype.max, int64.max))
+            self.numbers.append(("i64", number))
+            return
+        self.able &= dtype in (float32, float64)
+        body.require_type(argument, float)
+        number = body.call("PyFloat_AsDouble", argument)
+        if dtype is float32:
+            most = float(np.finfo(np.float32).max)
+            body.require(body.let(f"fcmp oge double {number}, {-most!r}"))
+            body.require(body.let(f"fcmp ole double {number}, {most!r}"))
+            number = body.let(f"fpext float {body.let(f'fptrunc double {number} to float')} to double")
+        self.numbers.append(("double", number))
 
     def _numpy(self, argument: str, array: np.ndarray[Any, Any], changed: bool, spec: _ArraySpec) -> None:
         body, at, extents = self.body, numpy_memory.offset, list[str]()
