@@ -14,7 +14,7 @@ from llvmlite import ir
 from tilewright.backends.branches import phi_of
 from tilewright.backends.cpu.codegen import lanes, polls, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.fetch_ahead import LINE, copied_tiles, fetch
+from tilewright.backends.cpu.codegen.fetch_ahead import LINE, cache_of, copied_tiles, fetch
 from tilewright.backends.cpu.codegen.groups import bind_results
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Position
@@ -189,7 +189,8 @@ def _each(
         steps = [copies if axis == len(shape) - 1 else 1 for axis in range(len(shape))]
         corner = [Coord(loops.begin(n, step), loops.level) if n > step else Coord() for n, step in zip(shape, steps)]
         for tile in tiles:
-            fetch(loops.builder, tile, views.locate(loops, tile, tuple(corner)), tuple(corner), ahead[tile.op])
+            at, first = views.locate(loops, tile, tuple(corner)), tuple(corner)
+            fetch(loops.builder, tile, at, first, ahead[tile.op], cache_of(tile))
         for copy in range(copies):
             position = (*corner[:-1], elements.map.shift(corner[-1], copy)) if shape else ()
             address, mask = target(elements, position)

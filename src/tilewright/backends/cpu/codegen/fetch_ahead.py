@@ -5,6 +5,7 @@ Code that goes over a long tile several times waits for memory the first time, a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
@@ -27,6 +28,7 @@ from tilewright.ir.ops.memory import Bid
 # Bytes of a tile: shorter ones are fetched well enough by processors, of longer ones several do not fit into a
 # second-level cache (benchmarks/results/cpu_notes.md).
 _SHORTEST, _LONGEST, _LONGEST_STORED = 8 << 10, 512 << 10, 64 << 10
+_NEAR = 16 << 10  # bytes of a tile of which two fit into a first-level cache
 LINE = 64  # bytes
 
 
@@ -52,6 +54,11 @@ def copied_tiles(state: State, nest: LoopNest, shape: tuple[int, ...]) -> Mappin
     return _next_tiles(state, _operands(nest), shape)
 
 
+def cache_of(tile: ViewAccess) -> int:
+    """The level of the cache that holds ``tile`` and its copy."""
+    return 1 if math.prod(tile.shape) * storage_bytes(tile.dtype) <= _NEAR else 2
+
+
 def _operands(nest: LoopNest) -> list[LoopNest]:
     """The nests that make what the body of ``nest`` reads."""
     return [v.op for op in nest.body.ops for v in op.operands if isinstance(v.op, LoopNest)]
@@ -65,12 +72,14 @@ def _next_tiles(state: State, nests: Sequence[LoopNest], shape: tuple[int, ...])
     return {op: d for op, d in found.items() if not isinstance(d, int)}
 
 
-def fetch(builder: ir.IRBuilder, tile: ViewAccess, at: LaneAddresses, position: Position, distance: ir.Value) -> None:
-    """Fetch what is ``distance`` bytes after the vector ``at``, once for each line."""
+def fetch(
+    builder: ir.IRBuilder, tile: ViewAccess, at: LaneAddresses, position: Position, distance: ir.Value, cache: int = 2
+) -> None:
+    """Fetch what is ``distance`` bytes after the vector ``at``, once for each line, into the first or second cache."""
     if not at.consecutive or (position[-1].pattern or (0,))[0] * storage_bytes(tile.dtype) % LINE:
         return
     ahead = builder.inttoptr(builder.add(at.address, distance), lanes.POINTER)
-    arguments = [ahead, *(ir.Constant(I32, n) for n in (0, 2, 1))]  # to read, into the second-level cache, data
+    arguments = [ahead, *(ir.Constant(I32, n) for n in (0, 4 - cache, 1))]  # to read, how near, data
     call_external(builder, "llvm.prefetch.p0", ir.VoidType(), arguments)
 
 
