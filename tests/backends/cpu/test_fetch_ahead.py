@@ -92,7 +92,7 @@ def test_stores_past_the_caches_of_what_was_made_of_a_tile() -> None:
 
 def test_atomic_operations_on_what_was_made_of_a_tile() -> None:
     assert fetches(histogram, 3000, 4096)
-    assert not fetches(histogram, 3000, 1 << 15)
+    assert not fetches(histogram, 3000, 1 << 16)
 
 
 def test_results_of_atomic_operations() -> None:

@@ -62,12 +62,66 @@ def test_a_loop_over_rows() -> None:
     check(SplitRows(), before, f"func @k({PARAMS}) {{{head('[4,1024]')}{loop}\n return()\n}}")
 
 
+SUMS = """
+      %x = load_view(%v, [%m, %z]) {in_bounds = (false, false)} : f32[R,4096]
+      %s = scan([%x]) {axis = 1, identities = (0.0)} : f32[R,4096] { ^(%l: f32, %r: f32)
+        %c = add(%l, %r) : f32
+        yield([%c])
+      }
+      store_view(%out, %s, [%m, %z]) {in_bounds = (false, false)}"""
+
+
+def test_a_loop_over_rows_that_are_scanned_together() -> None:
+    some = f"partition<{VIEW},[8,4096],[0,1],zero,[1,4096]>"
+    row = SUMS.replace("R", "8").replace("%v,", "%5,").replace("%out,", "%6,").replace("[%m, %z]", "[%row, %z]")
+    loop = f"""
+      %0 = cast(%m) {{dtype = i64}} : i64
+      %1 = constant() {{value = 16, type = !i64}} : i64
+      %2 = mul(%0, %1) : i64
+      %3 = constant() {{value = 16, type = !i64}} : i64
+      %4 = add(%2, %3) : i64
+      %5 = make_partition_view(%u) {{type = !{some}}} : {some}
+      %6 = make_partition_view(%w) {{type = !{some}}} : {some}
+      %7 = constant() {{value = 8, type = !i64}} : i64
+      for(%2, %4, %7, []) {{ ^(%row: i64){row}
+        continue([])
+      }}"""
+    check(SplitRows(), scans(16), f"func @k({PARAMS}) {{{head('[16,4096]')}{loop}\n return()\n}}")
+
+
+def scans(rows: int, columns: int = 4096) -> str:
+    text = f"func @k({PARAMS}) {{{head(f'[{rows},4096]')}{SUMS.replace('R', str(rows))}\n return()\n}}"
+    return text.replace("4096", str(columns))
+
+
+def test_few_or_long_rows_are_scanned_as_they_are() -> None:
+    assert splits(scans(8, 1 << 13))
+    assert not splits(scans(8))
+    assert not splits(scans(8, 1 << 14))
+    assert not splits(scans(16).replace("axis = 1", "axis = 0"))
+
+
 def splits(text: str) -> bool:
     return _has_loop(SplitRows().run(parse_function(text)))
 
 
 def _has_loop(function: Function) -> bool:
     return any(isinstance(op, For) for op in function.walk())
+
+
+@ct.kernel
+def running_sums(x, out, R: ct.Constant[int], C: ct.Constant[int]):
+    tile = ct.load(x, (ct.bid(0), 0), (R, C), padding_mode=ct.PaddingMode.ZERO)
+    ct.store(out, (ct.bid(0), 0), ct.cumsum(2 * tile, axis=1) + tile)
+
+
+@pytest.mark.parametrize("shape", [(40, 4096), (37, 4000), (3, 100)])
+def test_running_sums_are_those_of_the_reference(shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    found, wanted = np.zeros_like(x), np.zeros_like(x)
+    for out, backend in ((found, "cpu"), (wanted, "reference")):
+        ct.launch(None, (-(-shape[0] // 16),), running_sums, (x, out, 16, 4096), backend=backend)
+    np.testing.assert_array_equal(found, wanted)
 
 
 def program(old: str = "", new: str = "", rows: int = 4, rest: str = "") -> str:

@@ -17,6 +17,7 @@ from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.views import LaneAddresses, ViewAccess
 from tilewright.backends.cpu.loops.fused import array_tiles, loop_values
 from tilewright.backends.cpu.loops.groups import COSTS
+from tilewright.backends.cpu.loops.kinds import LONGEST_STORED
 from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import I32
 from tilewright.ir.core import Op, Value
@@ -27,7 +28,7 @@ from tilewright.ir.ops.memory import Bid
 
 # Bytes of a tile: shorter ones are fetched well enough by processors, of longer ones several do not fit into a
 # second-level cache (benchmarks/results/cpu_notes.md).
-_SHORTEST, _LONGEST, _LONGEST_STORED = 8 << 10, 512 << 10, 64 << 10
+_SHORTEST, _LONGEST = 8 << 10, 512 << 10
 _NEAR = 16 << 10  # bytes of a tile of which two fit into a first-level cache
 LINE = 64  # bytes
 
@@ -67,7 +68,7 @@ def _operands(nest: LoopNest) -> list[LoopNest]:
 def _next_tiles(state: State, nests: Sequence[LoopNest], shape: tuple[int, ...]) -> Mapping[Op, ir.Value]:
     """The loads of tiles of ``shape`` that ``nests`` read, and how many bytes away the next tiles are."""
     read = [v for nest in nests for v in array_tiles(nest)]
-    short = [v for v in read if v.tile.shape == shape and _bytes(v) <= _LONGEST_STORED]
+    short = [v for v in read if v.tile.shape == shape and _bytes(v) <= LONGEST_STORED]
     found = {a.op: _distance(state, a) for a in (state.accesses[v.op] for v in short if v.op is not None)}
     return {op: d for op, d in found.items() if not isinstance(d, int)}
 

@@ -22,6 +22,9 @@ ELEMENTWISE = frozenset(OPS[name] for name in ELEMENTWISE_OPS) | POINTER_OPS | s
 # Elements along a side of the squares that are transposed in registers: fewer are not worth it, more need too many.
 # A transposition takes 30 ms with 16 at most, 37 with 8, 39 with 4: benchmarks/results/constants.md.
 SMALLEST_SQUARE, LARGEST_SQUARE = 4, 16
+# Bytes of a tile that is transposed or scanned, of which three fit into a second-level cache: the next one is fetched
+# while it is stored (benchmarks/results/cpu_notes.md).
+LONGEST_STORED = 128 << 10
 FUSIBLE = (
     ELEMENTWISE | set(shape.REARRANGING) | {shape.Constant, shape.Undefined, shape.Iota, memory.LoadView, memory.Load}
 )

@@ -1,4 +1,4 @@
-"""The pass that takes the rows of a tile one by one."""
+"""The pass that takes the rows of a tile one by one, or some at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import ClassVar
 from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.cpu.loops.groups import CHEAP, COSTS
-from tilewright.backends.cpu.loops.kinds import ELEMENTWISE
+from tilewright.backends.cpu.loops.kinds import ELEMENTWISE, LONGEST_STORED, SMALLEST_SQUARE
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int64
@@ -18,7 +18,7 @@ from tilewright.ir.effects import has_effect, is_ordered
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cast, Mul
 from tilewright.ir.ops.control import Continue, For
-from tilewright.ir.ops.linear import Reduce
+from tilewright.ir.ops.linear import CombiningOp, Reduce, Scan
 from tilewright.ir.ops.memory import LoadView, MakePartitionView, StoreView, ViewMemoryOp
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.ir.rewrite import clone_op, stand_for
@@ -32,10 +32,11 @@ _SHORTEST, _LONGEST = 4 << 10, 8 << 10
 
 
 class SplitRows(InPlacePass):
-    """Computes the rows of what a store stores in a loop, where rows are reduced on the way.
+    """Computes the rows of what a store stores in a loop, where rows are reduced or scanned on the way.
 
     Fusion makes a nest of each reduction, which reads all rows before the next nest reads them again. A loop over the
-    rows keeps a row in the first-level cache from its first use to its last one.
+    rows keeps a row in the first-level cache from its first use to its last one. Rows that are scanned are transposed
+    together, and kept in the second-level cache until they are stored.
 
     Arrays that are read and written must be different ones: rows are stored before others are loaded. After the stores
     have sunk, so that loads of them are used up.
@@ -56,12 +57,21 @@ def _split(store: StoreView, alias: AliasAnalysis) -> bool:
     axis = next((k for k, n in enumerate(t.shape) if n > 1), None)
     if axis is None or axis == t.rank - 1 or is_ordered(store):
         return False
-    if not _SHORTEST <= t.size // t.shape[axis] * t.element.bytes <= _LONGEST or store.block is None:
+    row = t.size // t.shape[axis] * t.element.bytes
+    if store.block is None or not (_SHORTEST <= row <= _LONGEST or row * t.shape[axis] > LONGEST_STORED):
         return False
     rows = _Rows(store, store.block, axis)
     if not rows.collect() or not rows.may_move(alias):
         return False
-    rows.emit()
+    if rows.have(Scan):
+        count = 1 << (LONGEST_STORED // row).bit_length() - 1 if row <= LONGEST_STORED else 0
+        if not SMALLEST_SQUARE <= count < t.shape[axis]:
+            return False
+        rows.emit(count)
+        return True
+    if not _SHORTEST <= row <= _LONGEST:
+        return False
+    rows.emit(1)
     return True
 
 
@@ -92,7 +102,7 @@ class _Rows:
     def collect(self) -> bool:
         """Find the ops; False where rows cannot be computed each for itself, or where that is no use.
 
-        It is none without a reduction, and where code elsewhere needs all rows of a reduction or load.
+        It is none without a reduction or scan, and where code elsewhere needs all rows of one, or of a load.
         """
         pending = [(self.store.value, self.axis)]
         while pending:
@@ -109,9 +119,13 @@ class _Rows:
                 self.same |= self._cheap(op.x)
             pending += [pair for pair in operands if pair not in self.axes.items()]
         ops = self.ops
-        shared = [op for op in ops if isinstance(op, (Reduce, LoadView))]
+        shared = [op for op in ops if isinstance(op, (CombiningOp, LoadView))]
         used = {user for op in shared for r in op.results for user in r.users}
-        return any(isinstance(op, Reduce) for op in ops) and used <= {*ops, self.store} and self._alike()
+        return self.have(CombiningOp) and used <= {*ops, self.store} and self._alike()
+
+    def have(self, kind: type[Op]) -> bool:
+        """Whether an op of this kind computes rows."""
+        return any(isinstance(op, kind) for op in self.ops)
 
     def _cheap(self, value: Value) -> set[Op]:
         """The ops of the block that compute ``value``, where that costs little; otherwise none."""
@@ -152,8 +166,8 @@ class _Rows:
         apart = all(alias.underlying_object(load.view) not in (None, target) for load in loads)
         return apart and target is not None and not any(has_effect(op, Effect.WRITE) for op in between)
 
-    def emit(self) -> None:
-        """Put the loop in the place of the store."""
+    def emit(self, count: int) -> None:
+        """Put the loop, in which ``count`` rows are computed at a time, in the place of the store."""
         builder = Builder.before(self.store)
         index, step = self._row(self.store)
         first = builder.emit(Mul, builder.emit(Cast, index, dtype=int64), builder.constant(step, int64))
@@ -162,7 +176,7 @@ class _Rows:
         body = Block()
         row = body.add_arg(first.type, "row")
         moved = {*self.ops, *self.same}
-        views = {op: self._view(op, builder) for op in self.accesses}
+        views = {op: self._view(op, builder, count) for op in self.accesses}
         values: dict[Value, Value] = {}
         inner = Builder(body, self.store.loc)
         for op in self.block.ops:
@@ -178,27 +192,27 @@ class _Rows:
                 operands = [values[op.value]] if isinstance(op, StoreView) else []
                 made = inner.emit_op(type(op), views[op], *operands, indices, **op.attributes)
             else:
-                made = _one_row(op, axis, values, inner)
+                made = _some_rows(op, axis, count, values, inner)
             stand_for(op, made, values)
         inner.emit_op(Continue, [])
-        builder.emit_op(For, first, last, builder.constant(1, int64), [], body=body)
+        builder.emit_op(For, first, last, builder.constant(count, int64), [], body=body)
         self.store.erase()
         for op in reversed([op for op in self.block.ops if op in moved]):
             if not any(r.users for r in op.results):
                 op.erase()
 
-    def _view(self, op: ViewMemoryOp, builder: Builder) -> Value:
-        """The view of ``op`` in tiles of one row, at every row."""
+    def _view(self, op: ViewMemoryOp, builder: Builder, count: int) -> Value:
+        """The view of ``op`` in tiles of ``count`` rows, at every row."""
         t, made = op.view.partition, op.view.op
         assert isinstance(made, MakePartitionView)
         axis = self.axis if op is self.store else self.axes[op.results[0]]
-        shape, steps = _with(t.tile_shape, axis), _with(t.steps, axis)
+        shape, steps = _with(t.tile_shape, axis, count), _with(t.steps, axis, 1)
         return builder.emit(MakePartitionView, made.view, type=replace(t, tile_shape=shape, steps=steps))
 
 
-def _with(extents: Sequence[int], axis: int) -> tuple[int, ...]:
-    """``extents`` with 1 along ``axis``."""
-    return tuple(1 if k == axis else n for k, n in enumerate(extents))
+def _with(extents: Sequence[int], axis: int, extent: int) -> tuple[int, ...]:
+    """``extents`` with ``extent`` along ``axis``."""
+    return tuple(extent if k == axis else n for k, n in enumerate(extents))
 
 
 def _operands(op: Op, axis: int) -> list[tuple[Value, int]] | None:
@@ -216,18 +230,20 @@ def _operands(op: Op, axis: int) -> list[tuple[Value, int]] | None:
         return [(op.x, found[-1])] if found and math.prod(shape[:axis]) == 1 else None
     if isinstance(op, Reduce):
         return [(v, axis + (axis >= op.axis)) for v in op.values]
+    if isinstance(op, Scan):
+        return None if axis == op.axis else [(v, axis) for v in op.values]
     if type(op) in ELEMENTWISE and all(isinstance(v.type, TileType) and v.tile.rank for v in op.operands):
         return [(v, axis) for v in op.operands]
     return None
 
 
-def _one_row(op: Op, axis: int, values: dict[Value, Value], builder: Builder) -> Op:
-    """Emit ``op`` for one row."""
+def _some_rows(op: Op, axis: int, count: int, values: dict[Value, Value], builder: Builder) -> Op:
+    """Emit ``op`` for ``count`` rows."""
     if isinstance(op, Constant):
-        return builder.emit_op(Constant, value=op.value, type=op.type.with_shape(_with(op.type.shape, axis)))
+        return builder.emit_op(Constant, value=op.value, type=op.type.with_shape(_with(op.type.shape, axis, count)))
     if isinstance(op, (Broadcast, Reshape)):
-        return builder.emit_op(type(op), values.get(op.x, op.x), shape=_with(op.shape, axis))
+        return builder.emit_op(type(op), values.get(op.x, op.x), shape=_with(op.shape, axis, count))
     copied = clone_op(op, dict(values))
     for old, new in zip(op.results, copied.results):
-        new.type = old.tile.with_shape(_with(old.tile.shape, axis))
+        new.type = old.tile.with_shape(_with(old.tile.shape, axis, count))
     return builder.insert(copied)
