@@ -62,8 +62,14 @@ def launch(
     # First what most launches are. No function inside of this one has its variables: that would cost all launches.
     cached = getattr(kernel, "cached_launch", None)
     plain = check_overlap is None and programmatic_dependent_launch is False and not (surplus or arguments)
-    if cached is not None and plain and cached(stream, grid, kernel_args, backend):
-        return
+    if cached is not None and plain:
+        if cached(stream, grid, kernel_args, backend):
+            return
+        plan = kernel.last.repeated.following
+        cached = None if plan is None else plan.repeated.cached
+        if cached is not None and cached(stream, grid, kernel_args, backend):
+            kernel.last, kernel.cached_launch = plan, cached
+            return
     if surplus or kernel_args is _FORGOTTEN:
         raise TypeError(_not_four(kernel, (kernel_args, *surplus), arguments))
     if not isinstance(kernel, Launchable):
@@ -98,10 +104,10 @@ def _launch(
         )
     last = kernel.last
     if last is not None and check_overlap is None:
-        other = last.stream_for(stream) is not stream or kernel_args is not given  # than above
-        for plan in (last if other else None, last.repeated.following):
-            cached = None if plan is None else plan.cached
-            if plan and cached and cached(plan.stream_for(stream), grid, kernel_args, backend):
+        for plan in (last, last.repeated.following):  # which ``launch`` has asked with what it was given
+            cached, used = (None, None) if plan is None else (plan.cached, plan.stream_for(stream))
+            other = used is not stream or kernel_args is not given or last.cached is None
+            if other and cached is not None and cached(used, grid, kernel_args, backend):
                 kernel.last, kernel.cached_launch = plan, cached
                 return
     for tracer in TRACERS:
