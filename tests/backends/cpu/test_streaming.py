@@ -74,6 +74,13 @@ def picked(table, rows, out, R: ct.Constant[int], C: ct.Constant[int]):
     ct.store(out, (ct.bid(0), 0), ct.gather(table, (at[:, None], ct.arange(C, dtype=ct.int32)[None, :])))
 
 
+@ct.kernel
+def flattened(x, out, R: ct.Constant[int], C: ct.Constant[int]):
+    i = ct.bid(0)
+    tile = ct.load(x, (i,), (R * C,), padding_mode=ct.PaddingMode.ZERO).reshape((R, C))
+    ct.store(out, (i,), (tile - ct.max(tile, axis=1, keepdims=True)).reshape((R * C,)))
+
+
 DTYPES = [np.int8, np.float16, ml_dtypes.bfloat16, np.float32, np.int64, np.float64]
 
 
@@ -155,6 +162,13 @@ def test_transposed(skip: int) -> None:
     agree(turned, (2, 3), [x], values(64 * 96, np.float32, skip).reshape(96, 64), (32,))
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.float64])
+@pytest.mark.parametrize("skip", [0, 5])
+@pytest.mark.parametrize("shape", [(64, 8), (4, 128)])
+def test_rows_that_are_put_together(dtype: Any, skip: int, shape: tuple[int, int]) -> None:
+    agree(flattened, (3,), [values(1300, dtype)], values(1300, dtype, skip), shape)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("skip", [0, 5])
 @pytest.mark.parametrize("last", [19, 20, -1])  # two of which the table does not have
@@ -175,6 +189,7 @@ def test_what_is_streamed() -> None:
     assert "!nontemporal" in streamed
     assert ("sfence" in streamed) == ('triple = "x86_64' in streamed)  # others order these stores as all others
     assert "!nontemporal" not in code(twice, x, x, 256)
+    assert "!nontemporal" in code(flattened, x, x, 4, 64)
 
 
 def test_the_cache_of_a_whole_socket_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Pattern, Position, is_contiguous
 from tilewright.backends.cpu.codegen.state import State, ViewBinding, storage_bytes
-from tilewright.backends.cpu.loops.fused import array_tiles
+from tilewright.backends.cpu.loops.fused import array_tiles, reshapes
 from tilewright.backends.vector import storage_type
 from tilewright.backends.vector.types import I1, I64
 from tilewright.ir.core import Op, Value
@@ -108,8 +108,8 @@ def streaming(state: State, nest: LoopNest, tile: ViewAccess) -> Streaming:
     it takes, with the arrays that are read for it, more than ``_ALL_ARRAYS`` times as much.
 
     All rows of the tile have to be aligned alike. They have to begin with a whole vector where they are short, as the
-    lines at their ends are not filled at once, and have to be read, and where the loops keep what they compute, which
-    they must not do twice.
+    lines at their ends are not filled at once, and have to be read, where the loops keep what they compute, which they
+    must not do twice, and where elements change their coordinates, as vectors may not go on in the next row of a tile.
     """
     builder, item = state.builder, storage_bytes(tile.dtype)
     vector = nest.lanes * item
@@ -130,7 +130,7 @@ def streaming(state: State, nest: LoopNest, tile: ViewAccess) -> Streaming:
         large = builder.or_(large, builder.icmp_unsigned(">", as_value(total), all_arrays))
     worthwhile = builder.and_(alike, large)
     before = builder.and_(builder.neg(tile.address), as_value(vector - 1))
-    if tile.shape[-1] * item < _LONG_ROW or nest.kept:
+    if tile.shape[-1] * item < _LONG_ROW or nest.kept or reshapes(nest):
         whole = builder.icmp_unsigned("==", before, as_value(0))
         return Streaming(builder.and_(worthwhile, whole), None)
     return Streaming(worthwhile, builder.lshr(before, as_value(log2(item))))

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.cpu.loops.fused import reshapes, root_of
+from tilewright.backends.cpu.loops.fused import root_of
 from tilewright.backends.cpu.loops.kinds import view_strides
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op
@@ -52,6 +52,4 @@ def _can_stream(nest: LoopNest, root: Op | None) -> bool:
     if not isinstance(root, StoreView) or nest.lanes * element_bytes(root.value.tile.dtype) < _LEAST_BYTES:
         return False
     innermost = root.value.tile.shape[-1:]
-    if innermost <= (nest.lanes,) or view_strides(root)[-1] != 1:
-        return False
-    return not reshapes(nest)
+    return innermost > (nest.lanes,) and view_strides(root)[-1] == 1
