@@ -59,6 +59,40 @@ def test_warps(make: object, columns: int, dtype: DType, warps: int) -> None:
     assert suitable_warps(make(columns, dtype)) == warps
 
 
+@ct.kernel
+def copied(x, y, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (T,)))
+
+
+@ct.kernel
+def added(x, y, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    ct.store(out, (ct.bid(0),), ct.load(x, (ct.bid(0),), (T,)) + ct.load(y, (ct.bid(0),), (T,)))
+
+
+@ct.kernel
+def exponentials(x, y, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    ct.store(out, (ct.bid(0),), ct.exp(ct.load(x, (ct.bid(0),), (T,))))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "first", "warps"),
+    [
+        (copied, np.float16, 0, 16),
+        (copied, np.float32, 0, 16),
+        (added, np.float32, 0, 16),
+        (exponentials, np.float32, 0, 8),
+        (copied, np.float16, 1, 4),
+        (copied, np.float32, 1, 8),
+        (added, np.float16, 1, 8),
+        (added, np.float32, 1, 16),
+    ],
+)
+def test_warps_to_move_4096_elements(kernel: ct.Kernel, dtype: type, first: int, warps: int) -> None:
+    """More where little is computed, and fewer of what does not begin on 16 bytes."""
+    arrays = [np.zeros(4096 + 1, dtype)[first : 4096 + first] for _ in range(3)]
+    assert suitable_warps(optimize(specialization(kernel, (*arrays, 4096), "reference").function)) == warps
+
+
 @pytest.mark.parametrize(
     ("dtype", "tile", "warps"), [(np.float16, 32, 2), (np.float16, 64, 4), (np.float32, 64, 2), (np.float32, 128, 4)]
 )

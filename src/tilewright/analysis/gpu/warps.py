@@ -13,16 +13,31 @@ from tilewright.ir.effects import has_effect
 from tilewright.ir.gpu_stage import ROW_PART
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.arith import Add, Cast, Mul, Sub
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.linear import CombiningOp, MmaOp
-from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, LoadView
+from tilewright.ir.ops.memory import (
+    AssumeDivisible,
+    AtomicCas,
+    AtomicRmw,
+    Load,
+    LoadView,
+    MakePartitionView,
+    MakeTensorView,
+    MemoryOp,
+    Store,
+    StoreView,
+)
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.ir.types import TileType
 
 _FEWEST, _MOST = 2, 32
 _FEWEST_TO_EXCHANGE = 4  # where they wait for each other: on an H200 1.04 of two for transposes of 32x32
 _ELEMENTS = 16  # of a thread: it has two or more accesses of 16 bytes under way, and several CTAs fit on an SM
+# Where a kernel hardly does more than move tiles, with up to so many warps; and bytes, if tiles begin anywhere, so that
+# each element has an access of its own: ``benchmarks/gpu_memory.py --warps`` on an H200.
+_ELEMENTS_TO_MOVE, _MOST_TO_MOVE, _LITTLE = 8, 16, 6
+_COPIED_ANYWHERE, _COMPUTED_ANYWHERE = 64, 32
 _SMALL_PRODUCT = 32 * 32  # elements of an accumulator for two warps: benchmarks/results/gpu_products.md
 _SMALL_EXACT_PRODUCT = 64 * 64  # without tensor cores: on an H200 1.07 of four warps with 64x64, 1.8 with 32x32
 _ACCUMULATORS, _ALL_ACCUMULATORS = 128, 160  # of a thread: of one MMA op, of all in a block
@@ -70,9 +85,41 @@ def suitable_warps(function: Function) -> int:
     if function.ops_of(CombiningOp):
         return _warps_of_rows(function, largest)
     warps = _FEWEST_TO_EXCHANGE if function.ops_of(Permute) else _FEWEST
-    while warps < _MOST and largest > warps * LANES * _ELEMENTS:
+    elements = _elements(function)
+    moving = _warps_with(largest, elements, warps)
+    return moving if elements >= _ELEMENTS else max(min(moving, _MOST_TO_MOVE), _warps_with(largest, _ELEMENTS, warps))
+
+
+def _warps_with(size: int, elements: int, fewest: int) -> int:
+    """The fewest warps whose threads have up to so many ``elements`` of a tile of ``size``."""
+    warps = fewest
+    while warps < _MOST and size > warps * LANES * elements:
         warps *= 2
     return warps
+
+
+def _elements(function: Function) -> int:
+    """The elements of a thread that suit a kernel which reduces nothing."""
+    accesses = function.ops_of((Load, LoadView, Store, StoreView))
+    computed = [op for op in function.walk() if op.spec.elementwise and not isinstance(op, Cast)]
+    tiles = [op.value if isinstance(op, (Store, StoreView)) else op.result for op in accesses]
+    little = len(computed) <= _LITTLE and all(isinstance(op, (Add, Sub, Mul)) for op in computed)
+    if not little or function.ops_of((LoopOp, Permute)) or any(v.tile.size == 1 for v in tiles):
+        return _ELEMENTS
+    aligned = [_is_aligned(op) for op in accesses]
+    if all(aligned):
+        return _ELEMENTS_TO_MOVE
+    if None in aligned or any(max(v.tile.shape) < v.tile.size for v in tiles):
+        return _ELEMENTS
+    return (_COMPUTED_ANYWHERE if computed else _COPIED_ANYWHERE) // max(v.tile.element.bytes for v in tiles)
+
+
+def _is_aligned(op: MemoryOp) -> bool | None:
+    """Whether all rows of an array begin where the widest accesses can; None for what is accessed by pointers."""
+    view = op.view.op if isinstance(op, (LoadView, StoreView)) else None
+    if not isinstance(view, MakePartitionView) or not isinstance(view.view.op, MakeTensorView):
+        return None
+    return all(isinstance(v.op, AssumeDivisible) for v in (view.view.op.base, *view.view.op.strides))
 
 
 def hold_rows(function: Function, size: int) -> bool:
