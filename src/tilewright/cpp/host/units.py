@@ -19,7 +19,7 @@ from tilewright.frontend.cpp.device_limits import (
     host_accesses,
     refuse_host_constructs,
     refuse_long_double,
-    refuse_shared_values,
+    refuse_values,
 )
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.llvm_module import parts_of
@@ -60,8 +60,9 @@ def compiled(request: Request) -> Made:
         refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
         refuse_host_constructs(llvm, simt, texts, dict(request.defines))
         refuse_long_double(llvm, simt, texts)
-        refuse_shared_values(llvm, texts)
         threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)
+    if simt or _shares(texts):
+        refuse_values(llvm, texts, dict(request.defines))
     described = module.described(host.llvm, [*kernels, *simt])
     pieces = {symbol: found for symbol, _, found in described[: len(kernels)]}
     number = file_number(request, llvm)
