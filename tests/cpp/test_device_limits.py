@@ -106,7 +106,7 @@ __device__ int zero;
 int of_the_host = rand();
 int* address = &zero;
 DECLARED
-__global__ void k(int* p) { *p = fixed.a + empty.a + zero; }
+__global__ void k(int* p) { __shared__ Empty s[2]; *p = fixed.a + empty.a + zero + s[1].a; }
 int main() {}
 """
 

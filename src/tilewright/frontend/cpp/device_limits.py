@@ -133,6 +133,32 @@ def refuse_values(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str
                 )
 
 
+def without_constructors(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> str:
+    """The module without calls of constructors for variables in shared memory, which nobody constructs.
+    TileUnsupportedFeatureError, where such a variable is declared, for a constructor that does something."""
+    source, parts = Source(llvm, texts, defines), parts_of(llvm)
+    local = {name: _debug_of(v) for name, v in parts.variables.items() if "thread_local" in v.how and name[:3] == "_ZZ"}
+    guards = {f"_ZGV{name[2:]}": number for name, number in local.items() if source.is_shared(number)}
+    for guard, number in guards.items():
+        for body in (parts.functions[name].body for name, named in parts.calls.items() if guard in named):
+            _, constructs, *_ = re.split(rf"^(?=.*@{re.escape(guard)}\b)", body, flags=re.M)
+            names = (instruction(line).callee for line in constructs.split("\n"))
+            called = {name for name in names if name and not name.startswith("llvm.")}
+            if any(name not in parts.functions or _does_something(llvm, name) for name in called):
+                message = (
+                    f"the __shared__ variable {source.variable_name(number)} has a constructor that does something"
+                )
+                raise TileUnsupportedFeatureError(
+                    f"{message}, which nobody calls for shared memory; let a thread assign it, before a barrier",
+                    source.variable(number),
+                )
+    if not guards:
+        return llvm
+    named = "|".join(map(re.escape, guards))
+    llvm = re.sub(rf"^(  %\S+) = load i8, ptr @(?:{named}), align \d+", r"\1 = add i8 0, 1", llvm, flags=re.M)
+    return re.sub(rf"^(?:  store i8 1, ptr )?@(?:{named})(?: =|,).*\n", "", llvm, flags=re.M)
+
+
 def _computed(body: str) -> set[str]:
     """The variables that a function stores a value in, or constructs."""
     lines = list(map(instruction, body.split("\n")))

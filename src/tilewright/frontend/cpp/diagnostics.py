@@ -172,11 +172,6 @@ _MISSING = re.compile(r"'([^']+)' file not found")
 # What the compiler says of CUDA in the words of a CPU.
 _REWORDED = (
     (
-        r"initializer for thread-local variable must be a constant",
-        "a __shared__ variable has neither a value nor a constructor that gives it one; let a thread assign it, before "
-        "a barrier",
-    ),
-    (
         r"no template named '(?:texture|surface)'",
         "references to textures and surfaces have left CUDA, and a CPU has neither; read an array through a pointer",
     ),

@@ -101,7 +101,7 @@ def _callee(masked: str, end: int) -> int:
 
 
 def _callee_within(masked: str) -> int:
-    """The same, in the text before a launch."""
+    """Where the expression that ``masked`` ends with begins, as of ``_callee``."""
     end = len(masked)
     while True:
         end = len(masked[:end].rstrip())

@@ -250,6 +250,10 @@ class Source:
         """Whether a variable of the user, by the number of its metadata, is declared for devices."""
         return bool(re.search(r"\b__(?:device|constant|managed)__\b", self._declared(number) or ""))
 
+    def is_shared(self, number: int) -> bool:
+        """Whether a variable of the user, by the number of its metadata, is declared to be in shared memory."""
+        return bool(re.search(r"\b__shared__\b", self._declared(number) or ""))
+
     def variable(self, number: int) -> Loc | None:
         """Where a variable of the user is declared, by the number of its metadata; None for others."""
         fields = self._variable(number)
