@@ -92,6 +92,18 @@ def test_floats_of_8_bits_are_multiplied_as_they_are_where_that_is_possible(
     multiply(dtype, (32, 64, 16), target, turned=True)  # fewer along k than the instruction has
 
 
+@pytest.mark.parametrize("dtype", [E4M3, E5M2])
+@pytest.mark.parametrize("target", ["sm_89", "sm_90"])
+@pytest.mark.parametrize("tile", [(32, 64, 64), (16, 32, 32), (32, 32, 64)])
+def test_bytes_that_lie_across_k_are_transposed_by_ldmatrix(
+    dtype: Any, target: str, tile: tuple[int, int, int]
+) -> None:
+    """In pairs: instructions have every other column, and no byte is loaded alone."""
+    text = multiply(dtype, tile, target)
+    assert "m16n8k32" in text and "ldmatrix.sync.aligned.m8n8.x4.trans" in text and "ld.shared.b8" not in text
+    assert compiled(dtype, tile, target).threads == 64
+
+
 def test_that_needs_a_version_of_ptx_of_its_own() -> None:
     assert ".version 8.4" in compiled(E4M3, (32, 64, 64), "sm_89").ptx
     assert ".version 8.1" in compiled(np.float16, (32, 64, 64), "sm_89").ptx

@@ -82,7 +82,8 @@ def copy_layout(source: LinearLayout, target: LinearLayout, element_bytes: int, 
     """As ``shared_layout``; ``source`` stores ``vector`` registers side by side, and ``target`` loads these where a
     thread has them, too, else single elements, or 8 rows of 16 bytes at once, where ``ldmatrix`` transposes them."""
     run, lanes = source.bases(REGISTER)[: log2(vector)], target.bases(LANE)
-    if element_bytes == 2 and run == lanes[2:]:
+    beside, along = run[: 2 - element_bytes], run[2 - element_bytes :]  # of bytes pairs are transposed
+    if element_bytes <= 2 and along == lanes[2:] and set(beside) <= set(target.bases(REGISTER)):
         rows = (REGISTER, run), (LANE, (target.bases(REGISTER)[0], *lanes[:2]))
         return _swizzled(source, LinearLayout(target.shape, rows), element_bytes, run, len(run))
     return _swizzled(source, target, element_bytes, run, len(run) if set(run) <= set(target.bases(REGISTER)) else 0)

@@ -39,6 +39,7 @@ _ELEMENTS = 16  # of a thread: it has two or more accesses of 16 bytes under way
 _ELEMENTS_TO_MOVE, _MOST_TO_MOVE, _LITTLE = 8, 16, 6
 _COPIED_ANYWHERE, _COMPUTED_ANYWHERE = 64, 32
 _SMALL_PRODUCT = 32 * 32  # elements of an accumulator for two warps: benchmarks/results/gpu_products.md
+_SMALL_PRODUCT_OF_BYTES = 32 * 64  # of operands of 8 bits
 _SMALL_EXACT_PRODUCT = 64 * 64  # without tensor cores: on an H200 1.07 of four warps with 64x64, 1.8 with 32x32
 _ACCUMULATORS, _ALL_ACCUMULATORS = 128, 160  # of a thread: of one MMA op, of all in a block
 
@@ -72,6 +73,8 @@ def suitable_warps(function: Function) -> int:
             beside[op.block] += words[op]
         if len(beside) == len(mmas):
             if largest <= _SMALL_EXACT_PRODUCT and all(op.x.tile.element is float32 for op in mmas):
+                return 2
+            if largest <= _SMALL_PRODUCT_OF_BYTES and all(op.x.tile.element.bytes == 1 for op in mmas):
                 return 2
             if largest <= _SMALL_PRODUCT and all(op.x.tile.element.bytes == 2 or _is_tf32(op) for op in mmas):
                 return 2

@@ -115,8 +115,8 @@ def lower_to_gpu(
     """
     if target is not None:
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
-    original, fp8 = function, target is not None and target.has_fp8 and not target.has_wgmma
-    how = {"fp8": fp8, "rounds": target is not None and target.capability >= TF32_ROUNDING}
+    original, rounds = function, target is not None and target.capability >= TF32_ROUNDING
+    how = {"fp8": target is not None and target.has_fp8, "rounds": rounds}
     if target is not None and target.has_wgmma and function.ops_of(Mma):
         function = reshaped(function, DropUnitBatches())
         chosen = ChooseWgmma(target, num_warps, realign=realign)

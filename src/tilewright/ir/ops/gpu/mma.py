@@ -38,17 +38,22 @@ def accumulator_layout(
     instruction: Instruction, shape: Sequence[int], warps: int, *, by_rows: bool = False
 ) -> LinearLayout:
     """The layout of an accumulator of ``shape`` (batches, M, N): each warp has a part that is as square as can be, or
-    ``by_rows`` whole rows, where there are enough for all warps.
+    ``by_rows`` whole rows, where there are enough for all warps. Instructions for 8 bits have every other column, as
+    ``ldmatrix`` gives bytes of two that lie side by side.
 
     Rows or columns that a small tile does not have are computed several times.
     """
     *batch, m, n = shape
     rank = len(shape)
-    rows, columns, _ = instruction
-    registers = [_at(rank, -1, 1)]
-    lanes = [_at(rank, -1, 2), _at(rank, -1, 4), *(_at(rank, -2, 1 << i) for i in range(3))]
+    rows, columns, depth = instruction
+    apart = 2 if depth == _BY_WIDTH[8][2] and n >= 2 * columns else 1
+    registers = [_at(rank, -1, apart)]
+    lanes = [_at(rank, -1, 2 * apart), _at(rank, -1, 4 * apart), *(_at(rank, -2, 1 << i) for i in range(3))]
     if rows == 16:
         registers.append(_at(rank, -2, 8))
+    if apart > 1:
+        registers.append(_at(rank, -1, 1))
+    columns *= apart
     counts = [log2(e) for e in batch] + [max(log2(m) - log2(rows), 0), max(log2(n) - log2(columns), 0)]
     sizes = [1] * len(batch) + [rows, columns]
     return _tiled(shape, registers, lanes, counts, sizes, warps, by_rows=by_rows and m >= rows * warps)
@@ -126,7 +131,8 @@ def operand_layouts(
         a_registers = [_at(rank, -1, e) for e in word]
         b_registers = [_at(rank, -2, e) for e in word]
         a_lanes = [_at(rank, -1, per_word), _at(rank, -1, 2 * per_word), *(_at(rank, -2, 1 << i) for i in range(3))]
-        b_lanes = [_at(rank, -2, per_word), _at(rank, -2, 2 * per_word), *(_at(rank, -1, 1 << i) for i in range(3))]
+        columns = accumulator.images(REGISTER)[0], *accumulator.images(LANE)[:2]
+        b_lanes = [_at(rank, -2, per_word), _at(rank, -2, 2 * per_word), *columns]
         if instruction[0] == 16:
             a_registers += [_at(rank, -2, 8), _at(rank, -1, 4 * per_word)]
             b_registers.append(_at(rank, -2, 4 * per_word))
