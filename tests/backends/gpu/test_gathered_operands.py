@@ -121,7 +121,8 @@ def test_rows_that_threads_gather(where: str, kernel: Any, tile: Tile, dtype: An
         found = run(kernel, gather_arguments(tile, dtype, depth), backend)
     ops = list(found.walk())
     assert not any(isinstance(op, GpuMma) for op in ops)
-    assert [op.pending for op in ops if isinstance(op, Wgmma)] == [1]  # in flight, while the next tiles arrive
+    # In flight, while the next tiles arrive; of two warp groups the MMA ops of other CTAs are.
+    assert [op.pending for op in ops if isinstance(op, Wgmma)] == [1 if tile[0] == 64 else None]
     assert any(isinstance(op, AsyncCopy) for op in ops)
 
 

@@ -123,7 +123,7 @@ class _Chooser(Rewriter):
     def _left(self, op: Mma, b: Builder) -> Value:
         """The left operand of ``op`` in registers; in shared memory, where it is gathered."""
         x, how = self.value(op.x), self.choice.gathered.get(op)
-        return x if how is None else b.emit(StageOperand, x, None, type=how[0], copies=how[1])
+        return x if how is None else b.emit(StageOperand, x, None, type=how.type, copies=how.copies, waited=how.waited)
 
     def _stage(self, op: Mma, b: Builder) -> Value:
         """The right operand of ``op`` in shared memory; where it was fetched to, if nothing else reads that."""

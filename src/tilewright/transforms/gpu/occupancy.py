@@ -119,8 +119,9 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
 
 def _loaded_beside(function: Function, *, after: bool) -> list[TileType]:
     """The tiles that threads load for each element of an accumulator: in loops, such as masks of scores, or ``after``
-    them, such as residuals, too."""
-    loads = function.ops_of((Load, LoadView, GlobalLoad))
+    them, such as residuals, too. What is gathered for MMA ops that are waited for goes past registers."""
+    past = {op.value for op in function.ops_of(StageOperand) if op.waited}
+    loads = [op for op in function.ops_of((Load, LoadView, GlobalLoad)) if op.result not in past]
     tiles = [op.result.tile for op in loads if after or isinstance(op.parent, LoopOp)]
     return [t for t in tiles if t.size not in (1, *t.shape)]
 

@@ -65,7 +65,7 @@ class PipelineLoads(InPlacePass):
     addresses follow from the induction variable, and which reads what the loop does not store. There are fewer stages
     where ``budget`` bytes of shared memory have no room for all, and the loop stays as it is if there is none for two.
     What threads load for ``gpu.wgmma`` of a loop, or convert (``gpu.stage_operand``), has as many copies as that says:
-    two less run ahead, as the MMA op of the iteration before may still read one. What they convert does not.
+    two less run ahead where the MMA op of the iteration before may still read one. What they convert does not.
     Runs before conversions are lowered: it takes the place of those of the operands.
     """
 
@@ -113,8 +113,8 @@ def _copy_gathered(function: Function) -> bool:
             found.setdefault(op.parent, []).append(_StagedLoad(op, _copied_for(op, op.parent)))
 
     def emit(rewriter: Rewriter, op: For, loads: Sequence[_StagedLoad], b: Builder) -> Sequence[Value]:
-        copies = min(load.stage.copies for load in loads)
-        return _Loop(rewriter, op, loads, copies, copies - 2, b).emit()
+        copies, ahead = (min(n) for n in zip(*((load.stage.copies, load.stage.ahead) for load in loads)))
+        return _Loop(rewriter, op, loads, copies, ahead, b).emit()
 
     return replace_ops(function, found, emit)
 

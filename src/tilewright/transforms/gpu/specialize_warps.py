@@ -29,7 +29,7 @@ from tilewright.ir.ops.gpu.tma import (
     TmaLoad,
     TmaStoreWait,
 )
-from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma, WgmmaWait
 from tilewright.ir.rewrite import clone_op, open_block, stand_for, with_body
 from tilewright.ir.types import I32, TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory
@@ -313,6 +313,11 @@ class _Flight:
     is_seen: bool = True
 
 
+def _flies(loop: For) -> bool:
+    """Whether MMA ops of ``loop`` stay in flight during its next iteration, and no other CTAs multiply then."""
+    return only_adds(loop) and not any(isinstance(op, StageOperand) and op.waited for op in loop.body.ops)
+
+
 class Consumer(Partition):
     """All other warps: they wait for the tiles, multiply, and give the buffers back. What comes after all MMA ops
     their first thread has copied, of which ``last`` is the barrier."""
@@ -325,7 +330,7 @@ class Consumer(Partition):
         self._adding: dict[Op, list[Wgmma]] = {
             op: mmas_of(op.body)
             for op in function.walk()
-            if isinstance(op, For) and only_adds(op) and all(g.ring.stages > 1 for g in self._direct(op.body))
+            if isinstance(op, For) and _flies(op) and all(g.ring.stages > 1 for g in self._direct(op.body))
         }
         self._flying: list[_Flight] = []
         self._turns: set[Block | None] = set()

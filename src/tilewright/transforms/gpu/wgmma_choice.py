@@ -56,6 +56,16 @@ class Operand:
         return self.type.bytes
 
 
+@dataclass(frozen=True)
+class Gathered:
+    """A left operand that threads gather: how it lies in shared memory, and in how many copies; whether the MMA op is
+    ``waited`` for in the iteration that reads it, where other CTAs multiply meanwhile."""
+
+    type: SharedType
+    copies: int
+    waited: bool = False
+
+
 Operands = tuple[Operand | None, Operand | None]
 
 
@@ -77,7 +87,7 @@ class Choice:
     reasons: tuple[str, ...]
     multicast_pays: bool
     converted: dict[LoadView, Operand]
-    gathered: dict[Mma, tuple[SharedType, int]]
+    gathered: dict[Mma, Gathered]
 
 
 @dataclass(frozen=True)
@@ -140,9 +150,9 @@ def choose(function: Function, options: Options) -> Choice:
     )
 
 
-def _gathered(op: Mma) -> tuple[SharedType, int] | None:
-    """How the left operand of ``op`` lies in shared memory, and in how many copies, if threads load it from rows that
-    they find for a loop that only adds; else None."""
+def _gathered(op: Mma) -> Gathered | None:
+    """How the left operand of ``op`` lies in shared memory, if threads load it from rows that they find for a loop that
+    only adds; else None."""
     load, t = op.x.op, op.x.tile
     if not isinstance(load, Load) or t.rank != 2 or t.element.bytes > 2 or not is_only_added(op):
         return None
@@ -152,8 +162,11 @@ def _gathered(op: Mma) -> tuple[SharedType, int] | None:
     if not (zero and alone and load.is_weak) or swizzle is None:
         return None
     found = SharedType(t.element, swizzled_layout(t.shape, 1, swizzle, t.element.bytes))
-    copies = _MANY if found.bytes <= _LITTLE and t.element.bytes == 2 else _COPIES if found.bytes <= _MUCH else _FEW
-    return (found, copies) if readable(found, 1) else None
+    if found.bytes <= _LITTLE:
+        made = Gathered(found, _MANY if t.element.bytes == 2 else _COPIES)
+    else:
+        made = Gathered(found, _FEW, waited=found.bytes <= _MUCH)
+    return made if readable(found, 1) else None
 
 
 def is_only_added(op: Mma) -> bool:
@@ -336,7 +349,7 @@ def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> s
     held = {m: operands for m, operands in beside.items() if m is op or not depends(op, m)}
     size = sum({o.load: o.bytes for operands in held.values() for o in operands if o is not None}.values())
     size += sum(staged_copies(m) * m.y.tile.size * m.y.tile.element.bytes for m, (_, y) in held.items() if y is None)
-    size += sum(t.bytes * copies for t, copies in filter(None, map(_gathered, held)))
+    size += sum(g.type.bytes * g.copies for g in filter(None, map(_gathered, held)))
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
 
 

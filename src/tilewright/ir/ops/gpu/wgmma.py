@@ -109,13 +109,20 @@ class StageOperand(Op):
     a buffer that ``stage-stores`` gives it.
 
     With several ``copies``, at least three, an iteration of the loop around it loads it, and ``pipeline-loads`` gives
-    it a ring of them: what was put there in the iteration before stays there in the next one, too.
+    it a ring of them: what was put there in the iteration before stays there in the next one, too, unless the MMA op is
+    ``waited`` for in its own.
     """
 
     value: Value = operand()
     buffer: Value | None = optional_operand()
     type: SharedType = attribute(SharedType)
     copies: int = attribute(int, default=1)
+    waited: bool = attribute(bool, default=False)
+
+    @property
+    def ahead(self) -> int:
+        """How many iterations ahead it may be loaded."""
+        return self.copies - (1 if self.waited else 2)
 
     def infer(self) -> tuple[Type, ...]:
         v, t = tile(self, self.value), self.type
