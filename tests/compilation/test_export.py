@@ -466,6 +466,11 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
         ValueError,
         "kernels.h is where the header would go",
     ),
+    "constant": (
+        lambda: refused(signatures=[KernelSignature([array(2), array(2), array(2), 1 << 64], V2)]),
+        OverflowError,
+        "'T' of gemm\\(\\) is 18446744073709551616, which does not fit in 64 bits",
+    ),
     "keyword": (
         lambda: refused(signatures=[KernelSignature([array(2), array(2), array(2), 16], V2, "double")]),
         ValueError,

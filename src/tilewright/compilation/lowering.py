@@ -78,7 +78,10 @@ def _spec(ref: ArgumentRef, rule: Rule, constraint: ParameterConstraint) -> sign
         wanted = "is annotated ct.Constant" if rule.constant else "is not annotated ct.Constant"
         raise TypeError(f"{ref} {wanted}, but its constraint is that of {_KINDS[type(constraint)]}")
     if isinstance(constraint, ConstantConstraint):
-        return signatures.ConstantSpec.of(constraint.value)
+        value = constraint.value
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+            raise OverflowError(f"{ref} is {value}, which does not fit in 64 bits")
+        return signatures.ConstantSpec.of(value)
     wanted_kind = _annotated_kind(rule)
     if wanted_kind is not None and not isinstance(constraint, wanted_kind):
         raise TypeError(
