@@ -6,6 +6,7 @@ python benchmarks/cpu_costs.py [--rows REGEX]
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import statistics
@@ -68,6 +69,18 @@ def small() -> tuple[np.ndarray, np.ndarray, tuple[Any, ...]]:
 def through_launch() -> float:
     *_, args = small()
     return per_call(lambda: ct.launch(None, (1,), kernels.add, args))
+
+
+def through_launch_of_any_length() -> float:
+    """Of arrays whose length no launch had before, and the slices that these are."""
+    x, out = np.ones(1 << 17, np.float32), np.empty(1 << 17, np.float32)
+    lengths = itertools.count(1024)
+
+    def run() -> None:
+        n = next(lengths)
+        ct.launch(None, (1,), kernels.add, (x[:n], x[:n], out[:n], 1024))
+
+    return per_call(run)
 
 
 def bound() -> float:
@@ -209,6 +222,7 @@ def stored(name: str) -> float:
 
 def costs() -> Iterator[Cost]:
     yield Cost("launch of one block, ct.launch", "us", 6, through_launch)
+    yield Cost("launch of one block of any length, ct.launch", "us", 6, through_launch_of_any_length)
     yield Cost("launch of one block, bound", "us", 2, bound)
     yield Cost("launch of one block of 1024, bound", "x np.add", 6, beside_numpy)
     yield Cost("a block of a million", "ns", 50, per_tiny_block)

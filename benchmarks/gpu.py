@@ -756,17 +756,19 @@ def _cudnn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> t
 
 def launch_costs(tiles: list[Tile]) -> None:
     """Microseconds of host time per launch of one block, and seconds until a new kernel has run for the first time."""
-    x, y, out = (torch.randn(1024, device="cuda") for _ in range(3))
+    x, y, out, *long = (torch.randn(n, device="cuda") for n in [1024] * 3 + [1 << 16] * 3)
     q = torch.randn(1, 1, 4096, 128, device="cuda", dtype=torch.bfloat16)
     heads = (q, q, q, torch.empty_like(q), 0.1, 1, 128, 64, 64, False)
     names = [t.name for t in tiles]
     print(f"\n| {'launches':38} | unit | {' | '.join(names)} |\n|---|---|{'---:|' * len(names)}")
     costs: dict[str, dict[str, float]] = {}
     calls: dict[str, Callable[[], None]] = {}
+    any_length: dict[str, Callable[[], None]] = {}
     for t in tiles:
         vadd, stream = t.kernels.vadd, torch.cuda.current_stream()
         launch = functools.partial(t.ct.launch, **t.where)
         calls[t.name] = functools.partial(launch, stream, (1,), vadd, (x, y, out, 1024))
+        any_length[t.name] = longer_at_each(functools.partial(launch, stream, (1,), vadd), long)
         if hasattr(vadd, "bind"):
             bound = vadd.bind((1,), (x, y, out, 1024), stream=stream, **t.where)
             costs.setdefault("bound launch", {}).update(per_call({t.name: bound}))
@@ -776,10 +778,22 @@ def launch_costs(tiles: list[Tile]) -> None:
             "first launch of attention": functools.partial(launch, stream, (64, 1), fresh.attention, heads),
         }.items():
             costs.setdefault(name, {})[t.name] = once(first)
-    for name, found in {"launch": per_call(calls), **costs}.items():
+    launches = {"launch": per_call(calls), "launch of a length not met, and slices": per_call(any_length)}
+    for name, found in {**launches, **costs}.items():
         unit = "s" if name.startswith("first") else "us"
         cells = " | ".join(f"{found[t]:.2f}" if t in found else "" for t in names)
         print(f"| {name:38} | {unit} | {cells} |", flush=True)
+
+
+def longer_at_each(launch: Callable[[Any], None], arrays: list[torch.Tensor]) -> Callable[[], None]:
+    """Launches with arrays of a length that none had before."""
+    lengths = itertools.count(1024)
+
+    def call() -> None:
+        n = next(lengths)
+        launch((*[array[:n] for array in arrays], 1024))
+
+    return call
 
 
 def per_call(calls: dict[str, Callable[[], None]]) -> dict[str, float]:
