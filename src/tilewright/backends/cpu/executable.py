@@ -158,15 +158,12 @@ class CpuExecutable:
         """Run all blocks in this thread."""
         memory, limit = threads.take_scratch(self._scratch_bytes), deadlines.deadline()
         try:
-            if limit or memory.grid != grid:  # else its record is that of this launch already
-                memory.grid = None if limit else grid
-                # ``launch_record`` without a call, for short launches
-                _CONTEXT.pack_into(memory.memory, memory.offset, 0, total, 1, *grid, 0, 0, 0, 0, limit, PYTHON)
+            # ``launch_record`` without a call, for short launches
+            _CONTEXT.pack_into(memory.memory, memory.offset, 0, total, 1, *grid, 0, 0, 0, 0, limit, PYTHON)
             self._alone(packed, memory.context, memory.address, memory.worker)
             if limit and Context.from_address(memory.context)[Field.CANCELLED]:
                 raise deadlines.LaunchTimeout
         except BaseException as e:
-            memory.grid = None
             self._note(e, memory.worker, 1, *grid)
             raise
         finally:

@@ -40,7 +40,6 @@ class TeamMemory(NamedTuple):
     def take(self) -> threads.Scratch:
         """Memory with the records, until ``threads.give_scratch`` gets it back in the same thread."""
         memory = threads.take_scratch(self.total)
-        memory.grid = None
         ctypes.memmove(memory.worker, self.records, len(self.records))
         return memory
 

@@ -27,16 +27,14 @@ def thread_count() -> int:
 
 class Scratch:
     """Aligned memory for one thread of a launch: ``size`` bytes at ``address``, a record at ``worker``, and another one
-    for the launch at ``context``, which begins at ``offset`` of ``memory``. That one is of a launch of all blocks of
-    ``grid`` by one thread, without a time limit, unless ``grid`` is None.
+    for the launch at ``context``, which begins at ``offset`` of ``memory``.
 
     Large memory comes untouched from the system, which places a page where the thread runs that writes to it first."""
 
-    __slots__ = ("address", "context", "grid", "memory", "offset", "size", "worker")
+    __slots__ = ("address", "context", "memory", "offset", "size", "worker")
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.grid: tuple[int, int, int] | None = None
         zeros = np.zeros(size + 2 * WORKER_BYTES + ALIGNMENT, np.uint8)
         self.memory = zeros.data
         start = zeros.ctypes.data
