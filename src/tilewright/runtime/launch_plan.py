@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -56,8 +55,7 @@ class LaunchPlan:
         self.specialization = specialization
         first = bound.regions[0].layout if bound.regions else None
         self._device = first.device_index if first is not None and first.device != "cpu" else None
-        self._constants = [value for value in bound.values if value is not RUNTIME_SLOT]
-        self._pick = _picker(bound.values)
+        self._slots = [i for i, value in enumerate(bound.values) if value is RUNTIME_SLOT]
         self.key: Any = None  # of the arguments, where a kernel remembers it
         self.repeated = Repeated()
         self._launcher: Any = specialization.launcher
@@ -146,8 +144,11 @@ class LaunchPlan:
         buffers: list[Buffer] = []
         if self._bound.tables or not self._direct:
             numbers, buffers = self._with_tables(runtime)
+        values = self._bound.values.copy()
+        for slot, number in zip(self._slots, numbers):
+            values[slot] = number
         handle = 0 if device is None else stream_handle(stream)
-        return LaunchArguments(self._pick(numbers + self._constants), buffers, handle, device or 0)
+        return LaunchArguments(values, buffers, handle, device or 0)
 
     def _with_tables(self, runtime: RuntimeValues) -> tuple[list[Any], list[Buffer]]:
         """The numbers of a launch with its tables, which a CPU reads in memory, and the memory that they refer to where
@@ -163,17 +164,6 @@ class LaunchPlan:
                 if not direct:
                     buffers.append(Buffer(table.name, address, address, address + rows.nbytes, int64, writable=False))
         return numbers, buffers
-
-
-def _picker(values: Sequence[Any]) -> Callable[[list[Any]], Sequence[Any]]:
-    """Puts a launch's numbers, followed by the constants among ``values``, in the order of ``values``."""
-    slots, constants = 0, sum(value is RUNTIME_SLOT for value in values)
-    order = []
-    for value in values:
-        order.append(slots if value is RUNTIME_SLOT else constants)
-        slots, constants = (slots + 1, constants) if value is RUNTIME_SLOT else (slots, constants + 1)
-    # For one item ``itemgetter`` returns that item, not a tuple.
-    return operator.itemgetter(*order) if len(order) > 1 else lambda numbers: numbers
 
 
 def argument_of(region: Region, tables: Sequence[Table]) -> str:
