@@ -145,8 +145,8 @@ def _divmod(ctx: Context, x: Any, y: Any) -> Any:
     if _loose(x, y):
         return _floordiv(ctx, x, y), _mod(ctx, x, y)
     a, b = _arithmetic_operands(ctx, x, y, "divmod()")
-    if a.dtype.is_float:
-        ctx.fail("divmod() is for integers; write x // y and x % y")
+    if a.dtype.is_float and (a.constant is None or b.constant is None):
+        ctx.fail("divmod() of tiles is for integers; write x // y and x % y")
     return _floordiv(ctx, a, b), _mod(ctx, a, b)
 
 
