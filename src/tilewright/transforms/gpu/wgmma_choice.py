@@ -162,8 +162,8 @@ def _gathered(op: Mma) -> Gathered | None:
     if not (zero and alone and load.is_weak) or swizzle is None:
         return None
     found = SharedType(t.element, swizzled_layout(t.shape, 1, swizzle, t.element.bytes))
-    if found.bytes <= _LITTLE:
-        made = Gathered(found, _MANY if t.element.bytes == 2 else _COPIES)
+    if found.bytes <= _MUCH and (t.element.bytes == 1 or found.bytes <= _LITTLE):
+        made = Gathered(found, _COPIES if t.element.bytes == 1 else _MANY)
     else:
         made = Gathered(found, _FEW, waited=found.bytes <= _MUCH)
     return made if readable(found, 1) else None
