@@ -503,6 +503,7 @@ def _mma(cta: Cta, i: Instruction, chosen: Array) -> None:
         cta.write(register, np.ascontiguousarray(words[:, r]).view(f"u{max(bits, 4)}")[:, 0], chosen)
 
 
+_TF32_BITS = np.uint32(0xFFFFE000)  # what tensor cores take of a float32
 _MMA_TYPES = {"tf32": dtypes.tfloat32, "e4m3": dtypes.float8_e4m3fn, "e5m2": dtypes.float8_e5m2}
 
 
@@ -510,6 +511,8 @@ def _elements(cta: Cta, registers: Operand, dtype: DType) -> Array:
     """The numbers in the words of a fragment: ``[threads, elements]``."""
     assert isinstance(registers, tuple)
     words = np.stack([cta.read(r) for r in registers], 1)
+    if dtype is dtypes.tfloat32:
+        words = words & _TF32_BITS
     raw = np.ascontiguousarray(words).view(dtype.storage)
     return raw.astype(np.int64 if dtype.is_integer else np.float64)
 

@@ -42,6 +42,7 @@ _SMALL_PRODUCT = 32 * 32  # elements of an accumulator for two warps: benchmarks
 _SMALL_PRODUCT_OF_BYTES = 32 * 64  # of operands of 8 bits
 _SMALL_EXACT_PRODUCT = 64 * 64  # without tensor cores: on an H200 1.07 of four warps with 64x64, 1.8 with 32x32
 _ACCUMULATORS, _ALL_ACCUMULATORS = 128, 160  # of a thread: of one MMA op, of all in a block
+_WIDE, _SPLIT = 2, 4  # divide these for fragments of 32 bits, and for float32, which has more sums, too
 
 # Of an SM: CUDA C++ Programming Guide, technical specifications.
 _WARPS, _CTAS = 64, 32
@@ -58,11 +59,12 @@ _WARPS_OF_PARTS = 16
 _SPILLED = 1.25  # how many times the registers that there are a thread may need, before it is slow
 
 
-def _is_tf32(op: MmaOp) -> bool:
-    return op.x.tile.element is tfloat32
+def _is_wide(op: MmaOp, *, f32: bool) -> bool:
+    """Whether tensor cores multiply elements of 32 bits."""
+    return op.x.tile.element is tfloat32 or (f32 and op.x.tile.element is float32)
 
 
-def suitable_warps(function: Function) -> int:
+def suitable_warps(function: Function, *, f32: bool = False) -> int:
     """A power of two up to 32."""
     mmas = function.ops_of(MmaOp)
     if mmas:
@@ -72,14 +74,15 @@ def suitable_warps(function: Function) -> int:
         for op in mmas:
             beside[op.block] += words[op]
         if len(beside) == len(mmas):
-            if largest <= _SMALL_EXACT_PRODUCT and all(op.x.tile.element is float32 for op in mmas):
+            if not f32 and largest <= _SMALL_EXACT_PRODUCT and all(op.x.tile.element is float32 for op in mmas):
                 return 2
             if largest <= _SMALL_PRODUCT_OF_BYTES and all(op.x.tile.element.bytes == 1 for op in mmas):
                 return 2
-            if largest <= _SMALL_PRODUCT and all(op.x.tile.element.bytes == 2 or _is_tf32(op) for op in mmas):
+            if largest <= _SMALL_PRODUCT and all(op.x.tile.element.bytes == 2 or _is_wide(op, f32=f32) for op in mmas):
                 return 2
-        wide = any(map(_is_tf32, mmas))  # whose fragments take twice the registers
-        most, all_most = (n // 2 if wide else n for n in (_ACCUMULATORS, _ALL_ACCUMULATORS))
+        wide = _WIDE if any(_is_wide(op, f32=f32) for op in mmas) else 1
+        split = _SPLIT if f32 and any(op.x.tile.element is float32 for op in mmas) else wide
+        most, all_most = (n // split for n in (_ACCUMULATORS, _ALL_ACCUMULATORS))
         few = largest <= 4 * LANES * most and max(beside.values()) <= 4 * LANES * all_most
         return 4 if few else 8
     if ROW_PART in function.hints:

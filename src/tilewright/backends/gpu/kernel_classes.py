@@ -36,9 +36,9 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here: all of GPUs with a memory for accumulators,
-    which only others use; on Hopper those of all bits of float32, and with operands of 16 bits that threads gather or
-    convert, but none of a kernel with lists, as only here launches pass these without a copy; on other GPUs those with
-    operands that lie in memory so that threads load less than four bytes at once.
+    which only others use; on Hopper those of float32 with more rows than columns, and with operands of 16 bits that
+    threads gather or convert, but none of a kernel with lists, as only here launches pass these without a copy; on
+    other GPUs those with operands that lie in memory so that threads load less than four bytes at once.
     See benchmarks/results/gpu_products.md."""
     mmas = function.ops_of(MmaOp)
     if not mmas or not all(op.x.tile.element.is_floating for op in mmas):
@@ -51,7 +51,12 @@ def has_slower_mma(function: Function, backend: Backend) -> bool:
         return _is_loaded_singly(function, target)
     if any(param.role == "table" for param in function.params):
         return False
-    return any(op.x.tile.element is float32 for op in mmas) or _is_left_to_threads(function, target)
+    return any(map(_is_tall_in_float32, mmas)) or _is_left_to_threads(function, target)
+
+
+def _is_tall_in_float32(op: MmaOp) -> bool:
+    rows, columns = op.acc.tile.shape[-2:]
+    return op.x.tile.element is float32 and rows > columns
 
 
 def _is_loaded_singly(function: Function, target: GpuTarget) -> bool:
@@ -66,13 +71,13 @@ def _is_loaded_singly(function: Function, target: GpuTarget) -> bool:
 
 def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
     """Whether warp groups do not multiply all MMA ops, which may be divided and transposed for them, but for small ones
-    and those of float64, or threads gather an operand of 16 bits or convert one beside one that is loaded."""
+    and all of float32 and float64, or threads gather an operand of 16 bits or convert one beside one that is loaded."""
     optimized = with_resolved_hints(optimize(function), target)
     divided = reshaped(run_passes(optimized, (SplitMma(target), SplitSteps())), TransposeMma())
     divided = run_passes(divided, (LegalizeMma(),))
     choice = AnalysisManager(divided).get(choose, Options(target, realign=True))
     for op in divided.walk():
-        if isinstance(op, Mma) and op not in choice.mmas and op.x.tile.element is not float64:
+        if isinstance(op, Mma) and op not in choice.mmas and op.x.tile.element not in (float32, float64):
             if min(op.acc.tile.shape[-2:]) >= ROWS:
                 return True
         elif isinstance(op, Mma) and op.y.tile.element.bytes == 2:

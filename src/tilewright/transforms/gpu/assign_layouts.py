@@ -45,11 +45,12 @@ class AssignLayouts:
     num_warps: int = 4
     limit: int = MOST_SHARED_BYTES  # of shared memory: larger tiles are not brought to another layout to be stored
     fp8: bool = False  # whether MMA ops multiply 8-bit floats as they are
+    f32: bool = False  # and float32, as sums of two tfloat32
 
     def run(self, function: Function) -> Function:
         if NUM_WARPS in function.hints:
             return function
-        return _Assigner(function, layout_choice.TensorCores(self.num_warps, self.fp8), self.limit).run()
+        return _Assigner(function, layout_choice.TensorCores(self.num_warps, self.fp8, self.f32), self.limit).run()
 
 
 class _Assigner:

@@ -10,7 +10,7 @@ from tilewright.analysis.gpu.contiguity import Contiguity
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import chained_mmas, is_factor
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.dtypes import DType, float8_e4m3fn, float8_e5m2, float16
+from tilewright.ir.dtypes import DType, float8_e4m3fn, float8_e5m2, float16, float32, tfloat32
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import memory
@@ -26,6 +26,7 @@ from tilewright.transforms.gpu.mma_loops import readers
 
 VECTOR_BYTES = 16  # the widest access of a thread
 _FEW_ELEMENTS = 8  # of a thread
+_LEAST_ROWS, _LEAST_COLUMNS = 16, 8  # of a product of float32 for tensor cores: those of an instruction
 _VECTOR_ELEMENTS = 4  # of tiles that no access to memory has a say in
 _Shape = tuple[int, ...]
 
@@ -266,11 +267,12 @@ def along_axis(shape: _Shape, axis: int, warps: int) -> LinearLayout:
 
 @dataclass(frozen=True)
 class TensorCores:
-    """What multiplies in a CTA of so many ``warps``; whether ``fp8`` operands as they are. ``chained`` has, by block,
-    the MMA ops that keep whole rows in a warp."""
+    """What multiplies in a CTA of so many ``warps``; whether ``fp8`` operands as they are, and ``f32`` ones as sums of
+    two of tfloat32. ``chained`` has, by block, the MMA ops that keep whole rows in a warp."""
 
     warps: int
     fp8: bool = False
+    f32: bool = False
     chained: dict[Block, set[Op | None]] = field(default_factory=dict, compare=False)
 
     def dtype(self, op: Mma) -> DType:
@@ -283,7 +285,9 @@ class TensorCores:
 
     def instruction(self, op: Mma) -> mma.Instruction:
         """The instruction that multiplies the operands of ``op``, converted to ``dtype``."""
-        return mma.instruction_for(self.dtype(op), op.x.tile.shape[-1])
+        dtype, k, shape = self.dtype(op), op.x.tile.shape[-1], op.acc.tile.shape
+        large = shape[-2] >= _LEAST_ROWS and shape[-1] >= _LEAST_COLUMNS
+        return mma.instruction_for(tfloat32 if self.f32 and dtype is float32 and large else dtype, k)
 
     def home(self, op: Mma) -> LinearLayout:
         """The layout of the accumulator of ``op``."""

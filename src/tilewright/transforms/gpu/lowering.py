@@ -56,13 +56,14 @@ def passes_to_gpu(
     *,
     blocks: int = 0,
     fp8: bool = False,
+    f32: bool = False,
     rounds: bool = False,
 ) -> tuple[Pass, ...]:
     """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps with ``shared_bytes``.
 
     Loads for MMA ops run ``num_stages`` - 1 iterations ahead; with 1 not at all. Without, as many as suit them,
-    and a grid that puts no more than so many ``blocks`` on an SM (0: many). With ``fp8`` tensor cores multiply that;
-    one instruction ``rounds`` to tfloat32.
+    and a grid that puts no more than so many ``blocks`` on an SM (0: many). With ``fp8`` and ``f32`` tensor cores
+    multiply that; one instruction ``rounds`` to tfloat32.
     """
     return (
         LowerMmaScaled(),
@@ -72,7 +73,7 @@ def passes_to_gpu(
         Canonicalize(),  # constant indices, strides of one
         CommonSubexpressions(),  # accesses to the same tile have the same pointers
         LoopInvariantCodeMotion(),
-        AssignLayouts(num_warps, shared_bytes, fp8),
+        AssignLayouts(num_warps, shared_bytes, fp8, f32),
         PartialMaxima(),
         PartialSums(),  # of reductions, along axes that layouts distribute
         LowerReductions(),  # needs layouts, and makes conversions
@@ -115,8 +116,9 @@ def lower_to_gpu(
     """
     if target is not None:
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
-    original, rounds = function, target is not None and target.capability >= TF32_ROUNDING
-    how = {"fp8": target is not None and target.has_fp8, "rounds": rounds}
+    original, f32 = function, target is not None and target.has_wgmma
+    rounds = target is not None and target.capability >= TF32_ROUNDING
+    how = {"fp8": target is not None and target.has_fp8, "f32": f32, "rounds": rounds}
     if target is not None and target.has_wgmma and function.ops_of(Mma):
         function = reshaped(function, DropUnitBatches())
         chosen = ChooseWgmma(target, num_warps, realign=realign)
@@ -135,7 +137,7 @@ def lower_to_gpu(
         if WGMMA_REFUSED in made.hints:
             function = with_body(function, function.body)
             function.hints[WGMMA_REFUSED] = made.hints[WGMMA_REFUSED]
-    warps = num_warps or suitable_warps(function)
+    warps = num_warps or suitable_warps(function, f32=f32)
     return _within(function, warps, num_stages, shared_bytes, blocks, **how)
 
 

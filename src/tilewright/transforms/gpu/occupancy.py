@@ -61,7 +61,7 @@ def ctas_of_mma(function: Function, limit: int) -> int:
     results = [(ranges.last[op], v) for op in ranges.first for v in op.results]
     carried = [(at, v) for op, at in ranges.first.items() for region in op.regions for v in region.args]
     lives = [(at, ranges.end(v.users, v.block), _words(v)) for at, v in (*results, *carried)]
-    words = int(max_live(lives)) + _WORDS_BESIDE_ATTENTION
+    words = int(max_live(lives)) + _WORDS_BESIDE_ATTENTION + max(op.words_beside for op in function.ops_of(GpuMma))
     ctas = range(SM_REGISTERS // (words * num_warps(function) * LANES), 1, -1)
     return next((n for n in ctas if shared_bytes(function) <= share_of_sm(limit, n)), 0)
 

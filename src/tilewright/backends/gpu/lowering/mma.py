@@ -7,15 +7,16 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, assembly, operand_names, type_name
+from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I32, assembly, operand_names, type_name
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, unsupported
 from tilewright.backends.gpu.lowering.words import packed_words
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import DType, tfloat32
+from tilewright.ir.dtypes import DType, float32, tfloat32
 from tilewright.ir.layouts import REGISTER, log2
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, Instruction
 
 _FP8 = ("f8e4m3fn", "f8e5m2")
+_TF32_BITS = -1 << 13  # of what tensor cores take of a float32
 _TALL_FROM, _MOST_STEPS = 90, 4  # 16 rows and up to 16 of K at once in float64: PTX ISA, "mma"
 
 
@@ -32,6 +33,10 @@ def _mma(cx: Context, op: GpuMma) -> None:
     below = _fragment_below(cx, op, repeated)
     at_once = min(steps, _MOST_STEPS) if below else 1
     result = [acc[t << own : (t + 1) << own] for t in range(1 << len(repeated))]
+    if op.is_split:
+        parts = (op.x, a_size, a_bits), (op.y, b_size, b_bits)
+        cx.values[op.result] = _exact(cx, op, result, parts, steps)
+        return
     # Along k outermost: instructions that follow each other need no result of each other, and operands that are loaded
     # for this op alone are loaded a step at a time.
     for first in range(0, steps, at_once):
@@ -58,6 +63,43 @@ def _mma(cx: Context, op: GpuMma) -> None:
     if op.acc.tile.element.short == "f16":
         values = [cx.builder.fpext(cx.builder.fptrunc(x, F16), F32) for x in values]
     cx.values[op.result] = values
+
+
+def _exact(
+    cx: Context, op: GpuMma, acc: Sequence[Registers], parts: Sequence[tuple[Value, int, Sequence[int]]], steps: int
+) -> Registers:
+    """The sums of float32 that ``op`` gives: of each operand the instructions take a tfloat32, and then what is left.
+    Products of what is left have sums of their own, which may be NaN where others are infinite. Both are added to
+    ``acc`` by instructions that round to nearest, as tensor cores do not. ``parts`` are the operands, the registers of
+    their fragments, and the bits of the number of an accumulator fragment that they depend on."""
+    b, zero, at_once = cx.builder, ir.Constant(F32, 0), op.sums_beside // (2 * len(acc[0]))
+    multiply = functools.partial(_instruction, cx, op, op.instruction)
+    result: Registers = []
+    for start in range(0, len(acc), at_once):
+        tiles = range(start, start + at_once)
+        large, small = ({t: [zero] * len(acc[t]) for t in tiles} for _ in range(2))
+        for step in range(steps):
+            split = [functools.cache(functools.partial(_split, cx, v, size, step, steps)) for v, size, _ in parts]
+            given = {t: [f(_packed_bits(t, bits)) for f, (_, _, bits) in zip(split, parts)] for t in tiles}
+            for t, ((x, _), (_, rest)) in given.items():
+                small[t] = multiply(x, rest, small[t])
+            for t, ((x, _), (y, _)) in given.items():
+                large[t] = multiply(x, y, large[t])
+            for t, ((_, rest), (y, _)) in given.items():
+                small[t] = multiply(rest, y, small[t])
+        for t in tiles:
+            numbers = [b.select(b.fcmp_ordered("ord", x, x), x, zero) for x in small[t]]
+            result += [b.fadd(z, b.fadd(x, y)) for x, y, z in zip(large[t], numbers, acc[t])]
+    return result
+
+
+def _split(cx: Context, operand: Value, size: int, step: int, steps: int, fragment: int) -> tuple[Registers, Registers]:
+    """A step of a fragment, of which instructions take tfloat32, and what these leave of it."""
+    b, length = cx.builder, size // steps
+    start = fragment * size + step * length
+    values = cx.part(operand, range(start, start + length))
+    taken = (b.bitcast(b.and_(b.bitcast(x, I32), cx.i32(_TF32_BITS)), F32) for x in values)
+    return values, [b.fsub(x, y) for x, y in zip(values, taken)]
 
 
 def _words_of_steps(
@@ -100,6 +142,7 @@ def _instruction(cx: Context, op: GpuMma, shape: Instruction, x: Registers, y: R
         raise unsupported(op, f"MMA ops of {types[0]} need sm_89, and this is for {cx.target.name}")
     half = types[2].short == "f16"  # these are summed in float32, and rounded at the end
     names = ["f32" if half and i == 2 else type_name(t) for i, t in enumerate(types)]
+    names[:2] = ["tf32" if t is float32 else name for t, name in zip(types[:2], names[:2])]
     results = [v.type for v in acc]
     fragments, at = [], 0
     for count in map(len, (acc, x, y, acc)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilewright.ir.core import Value
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import DType, float32, tfloat32
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.opdef import GPU_OPS, attribute, define, operand
 from tilewright.ir.ops.gpu.tiles import distributed
@@ -18,6 +18,7 @@ from tilewright.ir.ops.rules import require
 from tilewright.ir.types import Type
 
 Instruction = tuple[int, int, int]
+_MOST_SUMS = 160  # registers of a thread for an accumulator of float32, and for sums of products that are added to it
 FMA: Instruction = (1, 1, 1)  # no tensor cores: each thread multiplies and adds what it holds
 
 # The shape of the mma.sync for operands of so many bits.
@@ -187,6 +188,27 @@ class GpuMma(MmaOp):
     acc: Value = operand()
     instruction: Instruction = attribute(tuple)
 
+    @property
+    def is_split(self) -> bool:
+        """Whether tensor cores multiply float32, as sums of two of tfloat32."""
+        return self.x.tile.element is float32 and self.instruction != FMA
+
+    @property
+    def sums_beside(self) -> int:
+        """Where it ``is_split``, the registers of a thread for sums of two kinds of products, of some elements after
+        others, beside the accumulator."""
+        count = 2 * self.acc.layout.num_registers
+        while self.acc.layout.num_registers + count > _MOST_SUMS and count > 2 * 4:
+            count //= 2
+        return count
+
+    @property
+    def words_beside(self) -> int:
+        """The registers of a thread that it takes where it ``is_split``, beside those of the accumulator."""
+        fragments = self.x.layout.num_registers + self.y.layout.num_registers
+        step = fragments * self.instruction[2] // self.x.tile.shape[-1]
+        return self.sums_beside + 2 * step if self.is_split else 0
+
     def infer(self) -> tuple[Type, ...]:
         (x, have_x), (y, have_y), (acc, layout) = (distributed(self, v) for v in (self.x, self.y, self.acc))
         require(x.rank == y.rank == acc.rank >= 2, self, "ranks of {}, {} and {}", x, y, acc)
@@ -197,7 +219,8 @@ class GpuMma(MmaOp):
             same = x.dtype == y.dtype == acc.dtype and acc.element.short in _FMA
         else:
             same = mma_accepts(x.element, y.element, acc.element)
-            require(self.instruction == instruction_for(x.element, k), self, "{} for {}", self.instruction, x)
+            multiplied = tfloat32 if x.element is float32 else x.element
+            require(self.instruction == instruction_for(multiplied, k), self, "{} for {}", self.instruction, x)
         require(same, self, "dtypes of {}, {} and {}", x, y, acc)
         operands = operand_layouts(self.instruction, layout, k, x.element.bitwidth)
         require((have_x, have_y) == operands, self, "layouts of {} and {}, expected those of {}", x, y, operands)
