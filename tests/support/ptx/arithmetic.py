@@ -64,6 +64,10 @@ def compute(opcode: tuple[str, ...], operands: Sequence[Array]) -> Array:
     name, *modifiers = opcode
     if name == "cvt":
         return _pairs(modifiers, operands) if "x2" in ".".join(modifiers) else _convert(modifiers, operands[0])
+    if modifiers[-1] in ("f16x2", "bf16x2"):
+        both = [(x & np.uint32(0xFFFF), x >> np.uint32(16)) for x in operands]
+        low, high = (compute((*opcode[:-1], modifiers[-1][:-2]), half) for half in zip(*both))
+        return low.astype(np.uint32) | high.astype(np.uint32) << np.uint32(16)
     dtype = DTYPES.get(modifiers[-1])
     if dtype is None:
         raise Unknown(".".join(opcode))

@@ -218,7 +218,10 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
     while len(users) == 1 and isinstance(users[0], Reshape):
         users = list(users[0].result.users)
     interleaved = any(isinstance(user, Interleave) for user in users)
-    if inner == 1 and (interleaved or (op.result.tile.element.bytes == 1 and min(n, d) >= INTERLEAVED)):
+    size = op.result.tile.element.bytes
+    if inner == size == 1 and all(isinstance(user, Cast) and user.dtype.bytes == 2 for user in users):
+        return blocked((n, d), (1, 0), VECTOR_BYTES // 2, warps)  # as they are stored again
+    if inner == 1 and (interleaved or (size == 1 and min(n, d) >= INTERLEAVED)):
         # ``ldmatrix`` gives a lane two bytes of two rows, and transposes them in pairs: with those of the next rows, or
         # of those that ``Interleave`` puts beside them, they are words to store by ``stmatrix``.
         rows = [1 << i for i in range(log2(INTERLEAVED))]
@@ -231,7 +234,7 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
         own = max(len(left) - log2(warps), 0)
         left += [(0, 0)] * (log2(warps) - len(left))  # more warps than matrices
         return LinearLayout.of((n, d), {REGISTER: [(0, 1), one, next_, *left[:own]], LANE: lanes, WARP: left[own:]})
-    if inner == 1 and op.result.tile.element.bytes == 4 and n >= LANES and d >= INTERLEAVED:
+    if inner == 1 and size == 4 and n >= LANES and d >= INTERLEAVED:
         # A thread transposes four rows of four. Those of a quarter of a warp are apart in both directions by as much as
         # the swizzles of rows and columns need to keep them out of the same banks.
         lanes = [(8, 4), (16, 8), (4, 0), (8, 0), (16, 0)]
@@ -241,7 +244,7 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
         left += [(0, 0)] * (log2(warps) - len(left))
         registers = [(0, 1), (0, 2), (1, 0), (2, 0), *left[:own]]
         return LinearLayout.of((n, d), {REGISTER: registers, LANE: lanes, WARP: left[own:]})
-    return blocked(op.result.tile.shape, (inner, 1 - inner), VECTOR_BYTES // op.result.tile.element.bytes, warps)
+    return blocked(op.result.tile.shape, (inner, 1 - inner), VECTOR_BYTES // size, warps)
 
 
 def along_axis(shape: _Shape, axis: int, warps: int) -> LinearLayout:

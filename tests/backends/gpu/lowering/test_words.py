@@ -43,6 +43,24 @@ def test_every_value(dtype: Any, target: str) -> None:
 
 
 @ct.kernel
+def widen(x, brain, half, N: ct.Constant[int]):
+    v = ct.load(x, (ct.bid(0),), (N,))
+    ct.store(brain, (ct.bid(0),), v.astype(ct.bfloat16))
+    ct.store(half, (ct.bid(0),), v.astype(ct.float16))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_bytes_as_floats_of_16_bits(dtype: Any) -> None:
+    """In pairs, without float32 between."""
+    x = np.arange(256).astype(dtype)
+    brain, half = np.zeros(256, ml_dtypes.bfloat16), np.zeros(256, np.float16)
+    with ptx_backend(1, "sm_90") as name:
+        ct.launch(None, (1,), widen, (x, brain, half, 256), backend=name)
+    np.testing.assert_array_equal(brain.astype(np.int64), x)
+    np.testing.assert_array_equal(half.astype(np.int64), x)
+
+
+@ct.kernel
 def to_eight_bits(x, e4m3, e5m2, N: ct.Constant[int]):
     v = ct.load(x, (ct.bid(0),), (N,), padding_mode=ct.PaddingMode.ZERO)
     ct.store(e4m3, (ct.bid(0),), v.astype(ct.float8_e4m3fn))

@@ -14,7 +14,7 @@ from tilewright.backends.gpu.lowering.integers import extended, is_narrow
 from tilewright.backends.gpu.lowering.patterns import inputs, opcode
 from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import DType, bool_, float8_e4m3fn, float16
+from tilewright.ir.dtypes import DType, bfloat16, bool_, float8_e4m3fn, float16, int8
 from tilewright.ir.ops.arith import Bitcast
 from tilewright.ir.types import ElementType, PointerType
 
@@ -37,6 +37,12 @@ and.b32 first, first, 0x80808080; or.b32 $0, $0, first; }"""
 _F32_TO_E5M2 = """{ .reg .b32 first, second;
 cvt.rn.f16x2.f32 first, $2, $1; cvt.rn.f16x2.f32 second, $4, $3;
 prmt.b32 $0, first, second, 0x7531; }"""
+# Of a byte the lower seven bits, added to 128, less 128 or, with the sign, 256.
+_I8_TO_BF16 = """{{ .reg .b32 low, high, minus; prmt.b32 high, $1, 0x43434343, {:#x}; mov.b32 minus, 0xBF80BF80;
+and.b32 low, high, 0xFF7FFF7F; and.b32 high, high, 0xFF80FF80; fma.rn.bf16x2 $0, high, minus, low; }}"""
+# A byte with its sign flipped, which is 128 more, and 1024.
+_I8_TO_F16 = """{{ .reg .b32 bytes, minus; xor.b32 bytes, $1, 0x80808080; prmt.b32 bytes, bytes, 0x64646464, {:#x};
+mov.b32 minus, 0xE480E480; add.rn.f16x2 $0, bytes, minus; }}"""
 _F16_TO_F32 = """{ .reg .b16 low, high;
 mov.b32 {low, high}, $2; cvt.f32.f16 $0, low; cvt.f32.f16 $1, high; }"""
 _BF16_TO_F32 = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xFFFF0000;"
@@ -173,7 +179,14 @@ def _whole(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> ir.
 
 
 def _widened(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> ir.Value | None:
-    """Two float16 that were loaded as f8e4m3fn: they are in one half of a word."""
+    """Two floats of 16 bits that were loaded as int8, in one word, or as f8e4m3fn, in one half of a word."""
+    sources = [inputs(x)[0] for x in map(_before_rounding, elements) if opcode(x) == "sitofp"]
+    parts = [p for p in map(cx.parts.get, sources) if p is not None and p.dtype is int8]
+    if len(parts) == len(elements) == 2 and parts[0].word is parts[1].word:
+        # A byte is the lowest bits of a number whose other bits are 0x43 or 0x64, and then exact.
+        text = _I8_TO_BF16 if dtype is bfloat16 else _I8_TO_F16
+        taken = parts[0].index | 0x4040 | parts[1].index << 8
+        return assembly(cx.builder, text.format(taken), [I32], [parts[0].word])[0]
     first = cx.parts.get(elements[0])
     if first is None or dtype is not float16 or first.dtype is not float8_e4m3fn or first.index % 2:
         return None
