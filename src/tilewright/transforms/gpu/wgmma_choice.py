@@ -36,8 +36,8 @@ _SMALL_ACCUMULATORS = 64  # registers of a thread of one warp group
 # The same, where weights between MMA ops stay in registers: 128x64 tiles of width 64 have 363 TFLOP/s with one warp
 # group, of which an SM holds two, and 308 with two (``benchmarks/gpu_attention.py``, causal, one H200).
 _SMALL_ACCUMULATORS_OF_ATTENTION = 128
-# Of a gathered tile: copies of one of 16 bits with so many bytes, of another one, and of larger ones. On an H200 four
-# of each had 0.95 to 1.02 of these (``benchmarks/results/gpu_products.md``).
+# Of a gathered tile: copies of one of 16 bits with up to so many bytes, of one of 8 bits, and of larger ones, which are
+# waited for up to as many bytes.
 _LITTLE, _MUCH, _MANY, _COPIES, _FEW = 1 << 13, 1 << 14, 6, 5, 3
 MOST_WORDS = 240  # registers of a thread for the accumulators of MMA ops beside each other, and a left operand
 
