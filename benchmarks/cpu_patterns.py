@@ -46,6 +46,23 @@ def transposition(x: np.ndarray, out: np.ndarray) -> Pattern:
     return seconds
 
 
+def gathering(table: np.ndarray, rows: np.ndarray, out: np.ndarray) -> Pattern:
+    """The ``rows`` (int32) of ``table``, float32, copied to ``out`` one after the other."""
+    aligned = out.ctypes.data % _LINE == 0 and out.strides[0] % _LINE == 0
+    loops = [_compiled(_picking(past)) for past in range(1 + aligned)]
+
+    def seconds(threads: int) -> float:
+        part, line = len(rows) // threads, out.strides[0]
+        ends = range(0, len(rows), part)
+        work = [
+            (table.ctypes.data, rows.ctypes.data + 4 * low, out.ctypes.data + line * low, part, line, 0, 0)
+            for low in ends
+        ]
+        return min(_fastest(run, work) for run in loops)
+
+    return seconds
+
+
 def counting(values: np.ndarray, bins: int) -> Pattern:
     """A histogram of int32: an addition in memory for each."""
     run = _compiled(_counting())
@@ -80,6 +97,27 @@ def _transposing(past: bool, order: tuple[str, str]) -> Callable[[TextBuilder, S
                 lanes.streaming_store(b, column, where, _LINE)
             else:
                 b.store(column, where, align=4)
+        nest.close()
+
+    return emit
+
+
+def _picking(past: bool) -> Callable[[TextBuilder, Sequence[ir.Value]], None]:
+    def emit(builder: TextBuilder, arguments: Sequence[ir.Value]) -> None:
+        table, rows, target, count, line = arguments[:5]
+        nest = Nest(builder)
+        row = nest.begin(count)
+        b = nest.builder
+        number = b.load(b.inttoptr(b.add(rows, b.mul(row, I64(4))), lanes.POINTER), align=4, typ=ir.IntType(32))
+        source, to = b.add(table, b.mul(b.zext(number, I64), line)), b.add(target, b.mul(row, line))
+        at = nest.begin(line, _LINE)
+        b = nest.builder
+        vector = b.load(b.inttoptr(b.add(source, at), lanes.POINTER), align=4, typ=_VECTOR)
+        where = b.inttoptr(b.add(to, at), lanes.POINTER)
+        if past:
+            lanes.streaming_store(b, vector, where, _LINE)
+        else:
+            b.store(vector, where, align=4)
         nest.close()
 
     return emit

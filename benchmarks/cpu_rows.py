@@ -11,7 +11,7 @@ import cpu_kernels as kernels
 import numpy as np
 import torch
 import torch.nn.functional as F
-from cpu_patterns import Pattern, counting, transposition
+from cpu_patterns import Pattern, counting, gathering, transposition
 
 import tilewright as ct
 
@@ -488,7 +488,7 @@ def gather() -> Work:
         "Numba": lambda: loops.gather_rows(table, rows, theirs),
     }
     ours = launch(kernels.gather_rows, (count // block,), table, rows, out, block, width)
-    return Work(ours, peers, bytes=8 * count * width)
+    return Work(ours, peers, bytes=8 * count * width, pattern=gathering(table, rows, np.empty_like(out)))
 
 
 def histogram() -> Work:
