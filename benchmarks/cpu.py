@@ -8,11 +8,11 @@
     python benchmarks/cpu.py --states hot --processor-time   # of one thread: for a machine that others use as well
 
 All sides run in one process with the same number of threads, in three states: see ``cpu_timing.py``. Beside each row
-stands what the machine can do at most; copies are measured before and after each row. Every result is compared with
-the first peer's. Ours binds its launches once (``kernel.bind``), as programs that repeat them do. A star marks sides
-that allocate their result at each call; the others are given arrays. ``cpu_costs.py`` measures launches and
-compilation. What was measured is kept in ``cpu.json`` beside the tables, and measured again where machine or versions
-are others. JAX and Numba are left out where they are not installed.
+stands what the machine can do at most: copies are measured before and after each row, and of multiply-adds the fastest
+so far counts. Every result is compared with the first peer's. Ours binds its launches once (``kernel.bind``), as
+programs that repeat them do. A star marks sides that allocate their result at each call; the others are given arrays.
+``cpu_costs.py`` measures launches and compilation. What was measured is kept in ``cpu.json`` beside the tables, and
+measured again where machine or versions are others. JAX and Numba are left out where they are not installed.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def described(peaks: Mapping[str, float]) -> str:
     return f"multiply-adds at {peaks['float'] / 1e9:.0f} GFLOP/s in float32, {peaks['double'] / 1e9:.0f} in float64"
 
 
-def measure(row: str, work: Work, state: str, threads: int, peaks: Mapping[str, float], clock: Clock) -> Outcome:
+def measure(row: str, work: Work, state: str, threads: int, peaks: dict[str, float], clock: Clock) -> Outcome:
     sides: dict[str, Run] = {_OURS: work.ours, **work.peers}
     copies, patterns = [], [0.0]
     limited = work.limited and clock is time.perf_counter  # a busy machine has other limits at each moment
@@ -198,6 +198,8 @@ def measure(row: str, work: Work, state: str, threads: int, peaks: Mapping[str, 
     def look() -> None:
         rest()  # from the threads of others
         copies.append(copy_bandwidth(threads))
+        if work.flops:
+            peaks.update({element: max(known, peak(threads, element)) for element, known in peaks.items()})
         if work.pattern is not None and limited:
             patterns.append(work.pattern(threads))
 
