@@ -50,16 +50,17 @@ def test_as_the_reference(scale: float) -> None:
     assert_same(*found, x)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-29, 1e33, -2.0, 0.0, np.inf, np.nan])
+@pytest.mark.parametrize("scale", [1.0, 1e-29, 1e-43, 1e33, -2.0, 0.0, np.inf, np.nan])
 @pytest.mark.parametrize(("dtype", "dropped"), [(ct.bfloat16, 16), (ct.float16, 13)])
 def test_what_is_rounded_to_16_bits(scale: float, dtype: ct.DType, dropped: int) -> None:
-    """Also where a quotient lies beside the middle of two numbers, or on it."""
+    """Also where a quotient lies beside the middle of two numbers, or on it, and where a thread has only infinities."""
     x = rows()
     by = (np.linspace(1, 1.999, len(x)) * scale).astype(np.float32)
     middles = (x[::2].view(np.uint32) >> dropped << dropped | 1 << dropped - 1).view(np.float32)
     offsets = np.arange(x.shape[1], dtype=np.int32) % 9 - 4
     with np.errstate(all="ignore"):
         x[::2] = ((middles * by[::2, None]).view(np.int32) + offsets).view(np.float32)
+    x[1] = np.inf
     found = [np.zeros(x.shape, dtype.storage) for _ in range(2)]
     with ptx_backend(1, "sm_90") as ptx:
         for backend, out in zip((ptx, "reference"), found):

@@ -25,8 +25,8 @@ _OTHER_REGISTERS = 48  # where both branches have their numbers in registers
 # overflows, and the remainders have all their bits: as bits of float32.
 _LEAST_DIVISOR, _END_OF_DIVISORS = (127 - 20) << 23, (127 + 24) << 23
 _LEAST, _MOST = (127 - 100) << 23, 2.0**100
-# Less than a unit of the last place off: approximate ones have 23 bits or more, which one step doubles. Where it is no
-# number, such as that of zero, of infinity and of a denormal number, what is beside its bits gives different products.
+# Less than a unit of the last place off: approximate ones have 23 bits or more, which one step doubles. It is no number
+# of zero, of infinity and of denormal numbers.
 _RECIPROCAL = """{ .reg .f32 rest; rcp.approx.ftz.f32 $0, $1; neg.f32 rest, $1;
 fma.rn.f32 rest, rest, $0, 0f3F800000; fma.rn.f32 $0, $0, rest, $0; }""".replace("\n", " ")
 # With the reciprocal rounded to nearest and a quotient less than a unit of its last place off, which the first
@@ -71,10 +71,11 @@ def _divide(cx: Context, op: Div) -> None:
         return
     # Roundings are monotonic: where the products with numbers below and above the reciprocal round to the same 16 bits,
     # so does the quotient between them.
-    b, reciprocals = cx.builder, {s: cx.builder.bitcast(cx.scalars.asm(_RECIPROCAL, [s], F32), I32) for s in groups}
+    b, reciprocals = cx.builder, {s: cx.scalars.asm(_RECIPROCAL, [s], F32) for s in groups}
     low, high = (packed_words(cx, _products(cx, xs, divisors, reciprocals, unit), narrow) for unit in (-1, 1))
     different = functools.reduce(b.or_, (b.xor(x, y) for x, y in zip(low, high)))
-    same = b.icmp_unsigned("==", different, cx.i32(0))
+    numbers = (b.fcmp_ordered("ord", r, r) for r in reciprocals.values())
+    same = functools.reduce(b.and_, numbers, b.icmp_unsigned("==", different, cx.i32(0)))
     words = choose(b, same, lambda: low, lambda: packed_words(cx, exact(), narrow))
     cx.values[op.result] = rounded(cx, words, narrow)
 
@@ -102,7 +103,7 @@ def _products(
 ) -> Registers:
     """Products of ``xs`` with what is a ``unit`` of the last place beside the reciprocals of their divisors."""
     b = cx.builder
-    beside = {s: b.bitcast(b.add(bits, cx.i32(unit)), F32) for s, bits in reciprocals.items()}
+    beside = {s: b.bitcast(b.add(b.bitcast(r, I32), cx.i32(unit)), F32) for s, r in reciprocals.items()}
     return [cx.scalars.asm("mul.rn.f32 $0, $1, $2;", [x, beside[s]], F32) for x, s in zip(xs, divisors)]
 
 
