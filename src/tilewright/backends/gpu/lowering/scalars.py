@@ -327,7 +327,14 @@ def _cast(e: ScalarEmitter, op: arith.Cast) -> Emit:
             return lambda operands: _rounded(e, operands[0], target)
         if text is not None and register_type(source) == F32:
             return lambda operands: e.asm(text, operands, F32)
+    if target.short in ("i32", "u32") and register_type(source) == F32:
+        return functools.partial(_to_integer, e, target.is_signed)
     return functools.partial(e.shared, op)
+
+
+def _to_integer(e: ScalarEmitter, signed: bool, operands: Operands) -> ir.Value:
+    """The float32 as an integer of 32 bits, saturated; 0 for NaN."""
+    return e.asm(f"cvt.rzi.{'s32' if signed else 'u32'}.f32 $0, $1;", operands, I32)
 
 
 def _narrow_cast(e: ScalarEmitter, op: arith.Cast, source: DType, target: DType, operands: Operands) -> ir.Value:
@@ -335,7 +342,10 @@ def _narrow_cast(e: ScalarEmitter, op: arith.Cast, source: DType, target: DType,
     if target.is_floating and target.short not in ("f32", "f64"):
         number = e.vector.emit("cast", widened(source), operands, op.attributes, float32)
         return e.vector.emit("cast", float32, [number], {}, target)
-    found = e.vector.emit("cast", widened(source), operands, op.attributes, widened(target))
+    if register_type(source) == F32:
+        found = _to_integer(e, target.is_signed, operands)
+    else:
+        found = e.vector.emit("cast", widened(source), operands, op.attributes, widened(target))
     if not is_narrow(target) or source.is_bool:
         return found
     if source.is_integer:
