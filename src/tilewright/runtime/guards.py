@@ -313,7 +313,7 @@ class Guards:
             require_range(body, number, 0 if extent.role == "shape" else index.min, index.max)
             if not (spec.constant_shape if extent.role == "shape" else spec.constant_strides):
                 body.require(body.let(f"icmp ne i64 {number}, 1"))
-            for divisor in divisors_of(extent.role, spec.dtype, spec.strides[extent.axis], spec.ndim):
+            for divisor in divisors_of(extent.role, spec.dtype, spec.strides[extent.axis]):
                 divides = body.let(f"icmp eq i64 {body.let(f'and i64 {number}, {divisor - 1}')}, 0")
                 body.require_equal("i1", divides, int(divisor == extent.divisor))
                 if divisor == extent.divisor:

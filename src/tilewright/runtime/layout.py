@@ -165,12 +165,10 @@ def array_spec(ref: ArgumentRef, found: Layout, annotation: ArrayAnnotation) -> 
         constant_strides,
         base_divisible=1 if found.misalignment else ALIGNMENT,
         shape_divisible=tuple(
-            _divisor(n, divisors_of("shape", found.dtype, stride, len(strides)))
-            for n, stride in zip(found.shape, strides)
+            _divisor(n, divisors_of("shape", found.dtype, stride)) for n, stride in zip(found.shape, strides)
         ),
         strides_divisible=tuple(
-            _divisor(n, divisors_of("stride", found.dtype, stride, len(strides)))
-            for n, stride in zip(found.strides, strides)
+            _divisor(n, divisors_of("stride", found.dtype, stride)) for n, stride in zip(found.strides, strides)
         ),
     )
 
@@ -181,7 +179,7 @@ def _divisor(number: int, divisors: tuple[int, ...]) -> int:
 
 
 @functools.cache
-def divisors_of(role: str, dtype: DType, stride: int | None, rank: int) -> tuple[int, ...]:
+def divisors_of(role: str, dtype: DType, stride: int | None) -> tuple[int, ...]:
     """The divisors, powers of two, that code is specialised on, the greatest first: of the extent or the stride, as
     ``role`` says, of an axis that is known to have this stride.
 
@@ -191,7 +189,7 @@ def divisors_of(role: str, dtype: DType, stride: int | None, rank: int) -> tuple
     unit = max(1, ALIGNMENT // dtype.bytes)
     if role == "stride":
         return (2 * unit, unit) if dtype.bytes == 2 else (unit,)
-    return (ALIGNMENT, unit) if stride == 1 and rank > 1 else (ALIGNMENT,)
+    return (ALIGNMENT, unit) if stride == 1 else (ALIGNMENT,)
 
 
 def _axes(ref: ArgumentRef, option: str, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
