@@ -93,6 +93,26 @@ def test_warps_to_move_4096_elements(kernel: ct.Kernel, dtype: type, first: int,
     assert suitable_warps(optimize(specialization(kernel, (*arrays, 4096), "reference").function)) == warps
 
 
+def test_no_loop_spills() -> None:
+    """A loop that reduces 16,384 numbers, and one that stores as many, have 16 warps, as four would spill."""
+
+    @ct.kernel
+    def rows(x, out):  # type: ignore[no-untyped-def]
+        top, total = ct.full((1, 1), -np.inf, ct.float32), ct.zeros((1, 1), ct.float32)
+        for j in range(8):
+            values = ct.load(x, (0, j), (1, 16384)).astype(ct.float32)
+            new_top = ct.maximum(top, ct.max(values, axis=1, keepdims=True))
+            total = total * ct.exp(top - new_top) + ct.sum(ct.exp(values - new_top), axis=1, keepdims=True)
+            top = new_top
+        for j in range(8):
+            values = ct.load(x, (0, j), (1, 16384)).astype(ct.float32)
+            wanted = ct.arange(16384, dtype=ct.int32)[None, :] == j
+            ct.store(out, (0, j), (ct.exp(values - top) / total - ct.where(wanted, 1.0, 0.0)).astype(out.dtype))
+
+    arrays = [np.zeros((1, 8 * 16384), np.float16) for _ in range(2)]
+    assert suitable_warps(optimize(specialization(rows, tuple(arrays), "reference").function)) == 16
+
+
 @pytest.mark.parametrize(
     ("dtype", "tile", "warps"), [(np.float16, 32, 2), (np.float16, 64, 4), (np.float32, 64, 2), (np.float32, 128, 4)]
 )

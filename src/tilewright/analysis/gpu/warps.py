@@ -133,9 +133,9 @@ def hold_rows(function: Function, size: int) -> bool:
     return bool(_fitting(_words_of_an_element(function, size) * size))
 
 
-def _fitting(words: float) -> list[int]:
-    """With how many warps the threads have room for ``words``."""
-    return [w for w in (1, 2, 4, 8, 16) if _registers(words, w) <= _SPILLED * most_registers(w * LANES)]
+def _fitting(words: float, most: float = _SPILLED) -> list[int]:
+    """With how many warps the threads have room for ``words``, or need up to ``most`` times what there is."""
+    return [w for w in (1, 2, 4, 8, 16) if _registers(words, w) <= most * most_registers(w * LANES)]
 
 
 def _registers(words: float, warps: int) -> float:
@@ -161,7 +161,8 @@ def _warps_of_rows(function: Function, size: int) -> int:
 
     # More where a CTA waits for the next row; one where no thread has more than it hides the latency of.
     fewest = 4 if looped else 1 if size <= LANES * _ELEMENTS_OF_ONE_WARP else 2
-    fitting = [w for w in _fitting(words) if w >= fewest]
+    room = 1 if looped else _SPILLED  # what is spilled in a loop is so in each iteration
+    fitting = [w for w in _fitting(words, room) if w >= fewest]
     if sums and len(combined) > 1:  # a CTA waits more than once for all, and no other one hides that
         return min(fitting, default=_MOST)
     return max(fitting, key=merit, default=_MOST)
