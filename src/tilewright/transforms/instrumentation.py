@@ -61,6 +61,7 @@ PASSES = (
     "stage-stores",
     "pipeline-loads",
     "prefetch-loads",
+    "prefetch-rows",
     "partial-maxima",
     "partial-sums",
     "split-fma",

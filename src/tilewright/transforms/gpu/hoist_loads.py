@@ -58,7 +58,7 @@ class HoistLoads:
         kept = set(ops[: first + 1])
         early: dict[Op, None] = {}
         for load in loads[1:]:
-            needed = pure_slice(load, made)
+            needed = pure_slice(load.operands, made)
             room -= _words(load)
             if needed is not None and room >= 0:
                 early.update(dict.fromkeys(op for op in (*needed, load) if op not in kept))

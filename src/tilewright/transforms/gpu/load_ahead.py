@@ -25,10 +25,10 @@ def made_by(ops: Iterable[Op]) -> dict[Value, Op]:
     return {v: op for op in ops for v in op.results}
 
 
-def pure_slice(load: GlobalLoad, made: dict[Value, Op], carried: Iterable[Value] = ()) -> list[Op] | None:
-    """The ops of ``made`` that compute the operands of ``load``, in order; None where one is not pure, or needs what is
+def pure_slice(roots: Iterable[Value], made: dict[Value, Op], carried: Iterable[Value] = ()) -> list[Op] | None:
+    """The ops of ``made`` that compute the ``roots``, in order; None where one is not pure, or needs what is
     ``carried``."""
-    values = set(reachable(load.operands, lambda v: made[v].operands if v in made else ()))
+    values = set(reachable(roots, lambda v: made[v].operands if v in made else ()))
     needed = [op for op in dict.fromkeys(made.values()) if not values.isdisjoint(op.results)]
     pure = all(is_pure(op) and not op.regions for op in needed)
     return needed if pure and values.isdisjoint(carried) else None
@@ -43,7 +43,7 @@ class AheadLoad(NamedTuple):
     @classmethod
     def of(cls, op: GlobalLoad, body: Block) -> AheadLoad | None:
         """None unless the induction variable of ``body`` and values from outside are all that ``op`` needs."""
-        needed = pure_slice(op, made_by(body.ops), body.args[1:])
+        needed = pure_slice(op.operands, made_by(body.ops), body.args[1:])
         return None if needed is None else cls(op, needed)
 
     def at(self, iteration: Value, exists: Value, values: ValueMap, b: Builder) -> tuple[Value, Value, Value | None]:

@@ -37,6 +37,7 @@ from tilewright.transforms.gpu.partial_maxima import PartialMaxima
 from tilewright.transforms.gpu.partial_sums import PartialSums
 from tilewright.transforms.gpu.pipeline_loads import STAGES, PipelineLoads
 from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
+from tilewright.transforms.gpu.prefetch_rows import PrefetchRows
 from tilewright.transforms.gpu.share_operands import ShareOperands
 from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
@@ -58,12 +59,13 @@ def passes_to_gpu(
     fp8: bool = False,
     f32: bool = False,
     rounds: bool = False,
+    prefetches: bool = False,
 ) -> tuple[Pass, ...]:
     """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps with ``shared_bytes``.
 
     Loads for MMA ops run ``num_stages`` - 1 iterations ahead; with 1 not at all. Without, as many as suit them,
     and a grid that puts no more than so many ``blocks`` on an SM (0: many). With ``fp8`` and ``f32`` tensor cores
-    multiply that; one instruction ``rounds`` to tfloat32.
+    multiply that; one instruction ``rounds`` to tfloat32, and one ``prefetches`` rows.
     """
     return (
         LowerMmaScaled(),
@@ -88,6 +90,7 @@ def passes_to_gpu(
         *([PrefetchLoads()] if num_stages != 1 else []),  # of loops that stay
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         HoistLoads(),  # not those that run ahead in loops; over conversions that become barriers
+        *([PrefetchRows()] if prefetches else []),
         DeadCodeElimination(),  # before what nobody reads is stored, and has memory
         ShareOperands(),
         LowerConversions(),
@@ -118,7 +121,8 @@ def lower_to_gpu(
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
     original, f32 = function, target is not None and target.has_wgmma
     rounds = target is not None and target.capability >= TF32_ROUNDING
-    how = {"fp8": target is not None and target.has_fp8, "f32": f32, "rounds": rounds}
+    fp8, prefetches = target is not None and target.has_fp8, target is not None and target.has_tma
+    how = {"fp8": fp8, "f32": f32, "rounds": rounds, "prefetches": prefetches}
     if target is not None and target.has_wgmma and function.ops_of(Mma):
         function = reshaped(function, DropUnitBatches())
         chosen = ChooseWgmma(target, num_warps, realign=realign)

@@ -144,7 +144,7 @@ def _stages_of_rows(loop: For, loads: Sequence[_OperandLoad], blocks: int) -> in
     """The stages of ``loop``, without MMA ops, with these loads, of which an SM has so many ``blocks`` (0: many)."""
     loaded = sum(x.type.bytes for x in loads)
     few = min(_UNDER_WAY // (blocks * loaded), _MOST_STAGES) if blocks else 0
-    ctas = max(ctas_of_sm(registers_of(loop), max(x.source.size(WARP) for x in loads)), 1)
+    ctas = max(ctas_of_sm(registers_of(loop.body), max(x.source.size(WARP) for x in loads)), 1)
     if min(ctas, blocks or ctas) > _PAIR and not all(_is_zero(x.op.padding) for x in loads):
         return 1
     if 3 * loaded <= _THREE:

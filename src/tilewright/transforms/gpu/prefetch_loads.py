@@ -9,7 +9,7 @@ from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.gpu.target import SM_REGISTERS, most_registers
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Value
+from tilewright.ir.core import Block, Function, Value
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
@@ -47,10 +47,10 @@ class PrefetchLoads(InPlacePass):
         return replace_ops(function, loops, _prefetched)
 
 
-def registers_of(loop: For) -> int:
-    """About how many a thread has in an iteration of ``loop``."""
-    largest = max((_words(v) for op in loop.body.ops for v in op.results), default=0)
-    return _OTHER_REGISTERS + largest + sum(map(_words, loop.body.args))
+def registers_of(body: Block) -> int:
+    """About how many a thread has in a kernel or an iteration with this ``body``."""
+    largest = max((_words(v) for op in body.ops for v in op.results), default=0)
+    return _OTHER_REGISTERS + largest + sum(map(_words, body.args))
 
 
 def ctas_of_sm(registers: int, warps: int) -> int:
@@ -60,7 +60,7 @@ def ctas_of_sm(registers: int, warps: int) -> int:
 
 def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     """Whether an SM has as many CTAs with the loaded tiles in registers as without, or enough."""
-    before = registers_of(loop)
+    before = registers_of(loop.body)
     after = before + sum(_words(load.op.result) for load in loads)
     ctas = [ctas_of_sm(registers, warps) for registers in (before, after)]
     most = most_registers(warps * LANES)

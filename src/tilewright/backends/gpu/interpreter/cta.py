@@ -34,6 +34,7 @@ from tilewright.ir.ops.gpu.memory import (
     GlobalLoad,
     GlobalStore,
     PaddedLoad,
+    Prefetch,
     SharedAlloc,
     SharedCopy,
     SharedExtract,
@@ -279,6 +280,14 @@ def _global_store(cta: CtaInterpreter, op: GlobalStore, ptrs: Pointers, value: A
         cta.record(op, selected, dtype.bytes, np.atleast_1d(threads[chosen]), writing=True)
 
 
+def _prefetch(cta: CtaInterpreter, op: Prefetch, base: Pointers, count: Any, mask: Any) -> None:
+    dtype = op.base.tile.pointee
+    if mask and count > 0:
+        address = base.address + dtype.bytes * np.arange(int(count))
+        row = Pointers(np.broadcast_to(base.allocation, address.shape), address)
+        in_range(op, lambda: cta.memory.gather(row, dtype))
+
+
 def _atomic(cta: CtaInterpreter, op: AtomicRmw | AtomicCas, *operands: Any) -> Any:
     """Each element once, by its owner; other threads that hold it have something else than its old value."""
     fields = [getattr(op, f.name) for f in op.spec.operands]
@@ -375,6 +384,7 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     GpuMma: _mma,
     GlobalLoad: _global_load,
     GlobalStore: _global_store,
+    Prefetch: _prefetch,
     AtomicRmw: _atomic,
     AtomicCas: _atomic,
     SharedAlloc: lambda cta, op: cta.shared.allocate(op),

@@ -389,6 +389,15 @@ def _async_copy(cx: Context, op: memory.AsyncCopy) -> None:
         cx.asm(text + ";", [], operands)
 
 
+def _prefetch(cx: Context, op: memory.Prefetch) -> None:
+    """By the first thread."""
+    b, size = cx.builder, op.base.tile.pointee.bytes
+    bytes_ = b.and_(b.mul(resized(b, cx.scalar(op.count), I32), cx.i32(size)), cx.i32(-16))
+    chosen = b.and_(cx.scalar(op.mask), b.icmp_unsigned("==", cx.thread, cx.i32(0)))
+    chosen = b.and_(chosen, b.icmp_signed(">", bytes_, cx.i32(0)))
+    cx.asm("@$2 cp.async.bulk.prefetch.L2.global [$0], $1;", [], [cx.scalar(op.base), bytes_, chosen])
+
+
 def shared_bytes(ops: Sequence[memory.SharedAlloc]) -> int:
     """How much shared memory the allocations of a function take."""
     return max((math.ceil((op.offset or 0) + op.type.bytes) for op in ops), default=0)
@@ -405,6 +414,7 @@ RULES: dict[type[Op], Rule] = {
     **dict.fromkeys((memory.SharedStore, memory.SharedInsert), _shared_store),
     memory.Barrier: _barrier,
     memory.AsyncCopy: _async_copy,
+    memory.Prefetch: _prefetch,
     memory.AsyncCommit: instruction("cp.async.commit_group;"),
     memory.AsyncWait: instruction("cp.async.wait_group {pending};"),
 }

@@ -69,6 +69,23 @@ class GlobalStore(PointerMemoryOp):
         return ()
 
 
+@define("gpu.prefetch", effect=READ_WRITE, table=GPU_OPS)
+class Prefetch(Op):
+    """Has ``count`` elements from ``base`` on, but for less than 16 bytes at their end, brought to the L2 cache, where
+    ``mask`` holds. They begin at a multiple of 16 bytes."""
+
+    base: Value = operand()
+    count: Value = operand()
+    mask: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        base = pointers(self, self.base)
+        require(base.rank == 0, self, "{} from where on", base)
+        scalar_integer(self, self.count)
+        bool_like(self, self.mask, base)
+        return ()
+
+
 def shared(op: Op, value: Value) -> SharedType:
     """The type of ``value``, which must be a tile in shared memory."""
     if not isinstance(value.type, SharedType):

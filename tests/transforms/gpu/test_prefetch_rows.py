@@ -1,0 +1,102 @@
+"""Blocks have rows brought to the L2 cache that later blocks load and reduce, and nothing beside them."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from support.gpu_interpreter import interpreter_backend
+from support.gpu_text import layout, line
+from support.passes import check
+
+import tilewright as ct
+from tilewright.backends.gpu.compiler import compile_to_ptx
+from tilewright.runtime.launch import specialization
+from tilewright.transforms.gpu import lowering
+from tilewright.transforms.gpu.prefetch_rows import PrefetchRows
+
+LANES = layout(line(1, 2), line(4, 8, 16, 32, 64))  # 128 elements in one warp
+PARTS = layout([], line(1, 2, 4, 8, 16))
+
+
+def rows(more: str) -> str:
+    """A kernel that adds up what each thread has of a row, and ``more`` after the load."""
+    return f"""
+func @f(%p: ptr<f32> = "x".base, %n: i32 = "n".scalar, %m: i32 = "m".scalar, %y: ptr<f32> = "y".base) hints {{num_warps = 1}} {{
+  %b = bid() {{axis = 0}} : i32
+  %o = mul(%b, %m) : i32
+  %q = ptr_offset(%p, %o) : ptr<f32>
+  %s = gpu.splat(%q) {{type = !ptr<f32>[128]{LANES}}} : ptr<f32>[128]{LANES}
+  %i = iota() {{type = !i32[128]{LANES}}} : i32[128]{LANES}
+  %a = ptr_offset(%s, %i) : ptr<f32>[128]{LANES}
+  %c = cmp(%b, %n) {{predicate = CmpPredicate.LT}} : i1
+  %d = gpu.splat(%c) {{type = !i1[128]{LANES}}} : i1[128]{LANES}
+  %e = gpu.splat(%m) {{type = !i32[128]{LANES}}} : i32[128]{LANES}
+  %g = cmp(%i, %e) {{predicate = CmpPredicate.LT}} : i1[128]{LANES}
+  %h = and(%d, %g) : i1[128]{LANES}
+  %x = gpu.load(%a, %h, _) {{vector = 4}} : f32[128]{LANES}
+{more}  %r = gpu.thread_reduce([%x]) {{axis = 0}} : f32[32]{PARTS} {{ ^(%u: f32, %v: f32)
+    %w = add(%u, %v) : f32
+    yield([%w])
+  }}
+  %z = mul(%x, %x) : f32[128]{LANES}
+  %t = gpu.thread_reduce([%z]) {{axis = 0}} : f32[32]{PARTS} {{ ^(%aa: f32, %bb: f32)
+    %cc = add(%aa, %bb) : f32
+    yield([%cc])
+  }}
+  %j = iota() {{type = !i32[32]{PARTS}}} : i32[32]{PARTS}
+  %k = gpu.splat(%y) {{type = !ptr<f32>[32]{PARTS}}} : ptr<f32>[32]{PARTS}
+  %l = ptr_offset(%k, %j) : ptr<f32>[32]{PARTS}
+  %both = add(%r, %t) : f32[32]{PARTS}
+  gpu.store(%l, %both, _)
+  return()
+}}
+"""
+
+
+def test_the_row_of_a_later_block_is_prefetched() -> None:
+    """An SM holds 51 warps of 40 registers. Conditions and lengths are those of the later block."""
+    after = """\
+  %0 = constant() {value = 102, type = !i32} : i32
+  %1 = add(%b, %0) : i32
+  %o_1 = mul(%1, %m) : i32
+  %q_1 = ptr_offset(%p, %o_1) : ptr<f32>
+  %c_1 = cmp(%1, %n) {predicate = CmpPredicate.LT} : i1
+  %2 = num_blocks() {axis = 0} : i32
+  %3 = cmp(%1, %2) {predicate = CmpPredicate.LT} : i1
+  %4 = and(%3, %c_1) : i1
+  %5 = constant() {value = 128, type = !i32} : i32
+  %6 = min(%m, %5) : i32
+  gpu.prefetch(%q_1, %6, %4)
+"""
+    check(PrefetchRows(sms=2, most_ctas=64), rows(""), rows(after), settles=False)
+
+
+@ct.kernel
+def centered(x, out, T: ct.Constant[int]):
+    row = ct.bid(0)
+    values = ct.load(x, (row, 0), (1, T), padding_mode=ct.PaddingMode.ZERO)
+    values = values - ct.max(values, axis=1, keepdims=True)
+    ct.store(out, (row, 0), values / ct.sum(values, axis=1, keepdims=True))
+
+
+def test_nothing_outside_of_the_array_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The grid has more blocks than the array rows, and the tile more columns."""
+    monkeypatch.setattr(lowering, "PrefetchRows", functools.partial(PrefetchRows, sms=1, most_ctas=64))
+    x, out = np.random.default_rng(1).random((55, 252), np.float32), np.zeros((55, 252), np.float32)
+    with interpreter_backend(1, target="sm_90") as backend:
+        ct.launch(None, (60,), centered, (x, out, 256), backend=backend)
+    top = np.maximum(x.max(1, keepdims=True), 0)  # four columns of the tile are padded with zeros
+    x -= top
+    np.testing.assert_allclose(out, x / (x.sum(1, keepdims=True) - 4 * top), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("target", "columns", "count"), [("sm_90", 32768, 1), ("sm_80", 32768, 0), ("sm_90", 16384, 0), ("sm_90", 256, 0)]
+)
+def test_which_kernels_do(target: str, columns: int, count: int) -> None:
+    """Those of which few blocks have room on an SM, with so little that the cache holds it, where the instruction is."""
+    x = np.zeros((2, columns), np.float32)
+    function = specialization(centered, (x, x.copy(), columns), "reference").function
+    assert compile_to_ptx(function, target, None).ptx.count("cp.async.bulk.prefetch.L2.global") == count
