@@ -205,3 +205,122 @@ def dequantize(x, scales, out, T: ct.Constant[int]):
     at = ct.bid(0), ct.bid(1)
     scale = ct.load(scales, at, (1, 1))
     ct.store(out, at, (ct.load(x, at, (1, T)).astype(ct.float32) * scale).astype(out.dtype))
+
+
+@ct.kernel
+def softmax_backward(y, grad, dx, T: ct.Constant[int]):
+    row = ct.bid(0)
+    p = ct.load(y, (row, 0), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+    g = ct.load(grad, (row, 0), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+    pg = p * g
+    ct.store(dx, (row, 0), (pg - p * ct.sum(pg, axis=1, keepdims=True)).astype(dx.dtype))
+
+
+@ct.kernel
+def log_softmax(x, out, T: ct.Constant[int]):
+    row = ct.bid(0)
+    values = ct.load(x, (row, 0), (1, T), padding_mode=ct.PaddingMode.NEG_INF).astype(ct.float32)
+    values = values - ct.max(values, axis=1, keepdims=True)
+    ct.store(out, (row, 0), (values - ct.log(ct.sum(ct.exp(values), axis=1, keepdims=True))).astype(out.dtype))
+
+
+@ct.kernel
+def rms_norm_in_steps(x, weight, out, eps, T: ct.Constant[int]):
+    row, n = ct.bid(0), x.shape[1]
+    total = ct.zeros((T,), ct.float32)
+    columns = ct.arange(T, dtype=ct.int32)
+    for j in range(ct.cdiv(n, T)):
+        values = ct.gather(x, (row, j * T + columns), padding_value=0).astype(ct.float32)
+        total += values * values
+    scale = ct.rsqrt(ct.sum(total, axis=0) / n + eps)
+    for j in range(ct.cdiv(n, T)):
+        values = ct.gather(x, (row, j * T + columns), padding_value=0).astype(ct.float32)
+        w = ct.gather(weight, j * T + columns, padding_value=0).astype(ct.float32)
+        ct.scatter(out, (row, j * T + columns), (values * scale * w).astype(out.dtype))
+
+
+@ct.kernel
+def rms_norm_persistent(x, weight, out, eps, T: ct.Constant[int]):
+    n = x.shape[1]
+    w = ct.load(weight, (0,), (T,), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)[None, :]
+    for row in range(ct.bid(0), x.shape[0], ct.num_blocks(0)):
+        values = ct.load(x, (row, 0), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+        scale = ct.rsqrt(ct.sum(values * values, axis=1, keepdims=True) / n + eps)
+        ct.store(out, (row, 0), (values * scale * w).astype(out.dtype))
+
+
+@ct.kernel
+def add_rms_norm(x, residual, weight, out, eps, T: ct.Constant[int]):
+    row = ct.bid(0)
+    values = ct.load(x, (row, 0), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+    values += ct.load(residual, (row, 0), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+    ct.store(residual, (row, 0), values.astype(residual.dtype))
+    scale = ct.rsqrt(ct.sum(values * values, axis=1, keepdims=True) / x.shape[1] + eps)
+    w = ct.load(weight, (0,), (T,)).astype(ct.float32)[None, :]
+    ct.store(out, (row, 0), (values * scale * w).astype(out.dtype))
+
+
+@ct.kernel
+def silu_and_mul(x, out, N: ct.Constant[int], T: ct.Constant[int]):
+    row = ct.bid(0)
+    columns = ct.bid(1) * T + ct.arange(T, dtype=ct.int32)
+    g = ct.gather(x, (row, columns), padding_value=0).astype(ct.float32)
+    u = ct.gather(x, (row, columns + N), padding_value=0).astype(ct.float32)
+    ct.scatter(out, (row, columns), (g / (1.0 + ct.exp(-g)) * u).astype(out.dtype))
+
+
+@ct.kernel
+def geglu_backward(gate, up, grad, dgate, dup, T: ct.Constant[int]):
+    at = ct.bid(0), ct.bid(1)
+    g = ct.load(gate, at, (1, T)).astype(ct.float32)
+    u = ct.load(up, at, (1, T)).astype(ct.float32)
+    d = ct.load(grad, at, (1, T)).astype(ct.float32)
+    t = ct.tanh(0.7978845608 * (g + 0.044715 * g * g * g))
+    half = 0.5 * (1.0 + t)
+    slope = half + 0.5 * g * (1.0 - t * t) * 0.7978845608 * (1.0 + 3 * 0.044715 * g * g)
+    ct.store(dup, at, (d * g * half).astype(dup.dtype))
+    ct.store(dgate, at, (d * u * slope).astype(dgate.dtype))
+
+
+@ct.kernel
+def cross_entropy_backward(x, labels, dx, T: ct.Constant[int]):
+    row, steps = ct.bid(0), ct.cdiv(x.shape[1], T)
+    top = ct.full((1, 1), -INF, ct.float32)
+    total = ct.zeros((1, 1), ct.float32)
+    for j in range(steps):
+        values = ct.load(x, (row, j), (1, T), padding_mode=ct.PaddingMode.NEG_INF).astype(ct.float32)
+        new_top = ct.maximum(top, ct.max(values, axis=1, keepdims=True))
+        total = total * ct.exp(top - new_top) + ct.sum(ct.exp(values - new_top), axis=1, keepdims=True)
+        top = new_top
+    label = ct.gather(labels, row)
+    for j in range(steps):
+        values = ct.load(x, (row, j), (1, T), padding_mode=ct.PaddingMode.NEG_INF).astype(ct.float32)
+        wanted = (j * T + ct.arange(T, dtype=ct.int32))[None, :] == label
+        ct.store(dx, (row, j), (ct.exp(values - top) / total - ct.where(wanted, 1.0, 0.0)).astype(dx.dtype))
+
+
+@ct.kernel
+def embedding(table, rows, out, T: ct.Constant[int]):
+    columns = ct.arange(T, dtype=ct.int32)
+    for i in range(ct.bid(0), rows.shape[0], ct.num_blocks(0)):
+        row = ct.gather(rows, i)
+        ct.scatter(out, (i, columns), ct.gather(table, (row, columns), padding_value=0))
+
+
+@ct.kernel
+def dequantize_rows(x, scales, out, T: ct.Constant[int]):
+    """A scale for each row."""
+    row = ct.bid(0)
+    scale = ct.load(scales, (row,), ())
+    values = ct.load(x, (row, 0), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+    ct.store(out, (row, 0), (values * scale).astype(out.dtype))
+
+
+@ct.kernel
+def quantize_rows(x, scales, out, T: ct.Constant[int]):
+    """To 8-bit integers with a scale for each row."""
+    row = ct.bid(0)
+    values = ct.load(x, (row, 0), (1, T), padding_mode=ct.PaddingMode.ZERO).astype(ct.float32)
+    scale = ct.maximum(ct.max(ct.maximum(values, -values), axis=1, keepdims=True), 1e-8) / 127.0
+    ct.store(scales, (row, 0), scale)
+    ct.store(out, (row, 0), ct.floor(values / scale + 0.5).astype(ct.int8))

@@ -206,6 +206,135 @@ def dequantize(x, scales, out, n, T: tl.constexpr):
     tl.store(out + at, (tl.load(x + at).to(tl.float32) * scale).to(out.dtype.element_ty))
 
 
+@triton.jit
+def softmax_backward(y, grad, dx, n, T: tl.constexpr):
+    base = tl.program_id(0).to(tl.int64) * n
+    at = tl.arange(0, T)
+    p = tl.load(y + base + at, mask=at < n, other=0.0).to(tl.float32)
+    g = tl.load(grad + base + at, mask=at < n, other=0.0).to(tl.float32)
+    pg = p * g
+    tl.store(dx + base + at, (pg - p * tl.sum(pg, 0)).to(dx.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def log_softmax(x, out, n, T: tl.constexpr):
+    base = tl.program_id(0).to(tl.int64) * n
+    at = tl.arange(0, T)
+    v = tl.load(x + base + at, mask=at < n, other=-float("inf")).to(tl.float32)
+    v = v - tl.max(v, 0)
+    tl.store(out + base + at, (v - tl.log(tl.sum(tl.exp(v), 0))).to(out.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def rms_norm_in_steps(x, weight, out, n, eps, T: tl.constexpr):
+    base = tl.program_id(0).to(tl.int64) * n
+    total = tl.zeros((T,), tl.float32)
+    for j in range(0, n, T):
+        at = j + tl.arange(0, T)
+        v = tl.load(x + base + at, mask=at < n, other=0.0).to(tl.float32)
+        total += v * v
+    scale = tl.rsqrt(tl.sum(total, 0) / n + eps)
+    for j in range(0, n, T):
+        at = j + tl.arange(0, T)
+        v = tl.load(x + base + at, mask=at < n, other=0.0).to(tl.float32)
+        w = tl.load(weight + at, mask=at < n).to(tl.float32)
+        tl.store(out + base + at, (v * scale * w).to(out.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def rms_norm_persistent(x, weight, out, rows, n, eps, T: tl.constexpr):
+    at = tl.arange(0, T)
+    w = tl.load(weight + at, mask=at < n).to(tl.float32)
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=2):
+        base = row.to(tl.int64) * n
+        v = tl.load(x + base + at, mask=at < n, other=0.0).to(tl.float32)
+        scale = tl.rsqrt(tl.sum(v * v, 0) / n + eps)
+        tl.store(out + base + at, (v * scale * w).to(out.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def add_rms_norm(x, residual, weight, out, n, eps, T: tl.constexpr):
+    base = tl.program_id(0).to(tl.int64) * n
+    at = tl.arange(0, T)
+    v = tl.load(x + base + at, mask=at < n, other=0.0).to(tl.float32)
+    v += tl.load(residual + base + at, mask=at < n, other=0.0).to(tl.float32)
+    tl.store(residual + base + at, v.to(residual.dtype.element_ty), mask=at < n)
+    scale = tl.rsqrt(tl.sum(v * v, 0) / n + eps)
+    w = tl.load(weight + at, mask=at < n).to(tl.float32)
+    tl.store(out + base + at, (v * scale * w).to(out.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def silu_and_mul(x, out, n, T: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * T + tl.arange(0, T)
+    g = tl.load(x + row * 2 * n + at, mask=at < n).to(tl.float32)
+    u = tl.load(x + row * 2 * n + n + at, mask=at < n).to(tl.float32)
+    tl.store(out + row * n + at, (g * tl.sigmoid(g) * u).to(out.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def geglu_backward(gate, up, grad, dgate, dup, n, T: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * n + tl.program_id(1) * T + tl.arange(0, T)
+    g = tl.load(gate + at).to(tl.float32)
+    u = tl.load(up + at).to(tl.float32)
+    d = tl.load(grad + at).to(tl.float32)
+    t = libdevice.tanh(0.7978845608 * (g + 0.044715 * g * g * g))
+    half = 0.5 * (1.0 + t)
+    slope = half + 0.5 * g * (1.0 - t * t) * 0.7978845608 * (1.0 + 3 * 0.044715 * g * g)
+    tl.store(dup + at, (d * g * half).to(dup.dtype.element_ty))
+    tl.store(dgate + at, (d * u * slope).to(dgate.dtype.element_ty))
+
+
+@triton.jit
+def cross_entropy_backward(x, labels, dx, n, T: tl.constexpr):
+    base = tl.program_id(0).to(tl.int64) * n
+    top = -float("inf")
+    total = 0.0
+    for j in range(0, n, T):
+        at = j + tl.arange(0, T)
+        v = tl.load(x + base + at, mask=at < n, other=-float("inf")).to(tl.float32)
+        new_top = tl.maximum(top, tl.max(v, 0))
+        total = total * tl.exp(top - new_top) + tl.sum(tl.exp(v - new_top), 0)
+        top = new_top
+    label = tl.load(labels + tl.program_id(0))
+    for j in range(0, n, T):
+        at = j + tl.arange(0, T)
+        v = tl.load(x + base + at, mask=at < n, other=-float("inf")).to(tl.float32)
+        tl.store(
+            dx + base + at,
+            (tl.exp(v - top) / total - tl.where(at == label, 1.0, 0.0)).to(dx.dtype.element_ty),
+            mask=at < n,
+        )
+
+
+@triton.jit
+def embedding(table, rows, out, m, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    for i in tl.range(tl.program_id(0), m, tl.num_programs(0), num_stages=2):
+        row = tl.load(rows + i).to(tl.int64)
+        tl.store(out + i.to(tl.int64) * n + at, tl.load(table + row * n + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def dequantize_rows(x, scales, out, n, T: tl.constexpr):
+    base = tl.program_id(0).to(tl.int64) * n
+    at = tl.arange(0, T)
+    scale = tl.load(scales + tl.program_id(0))
+    v = tl.load(x + base + at, mask=at < n).to(tl.float32)
+    tl.store(out + base + at, (v * scale).to(out.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def quantize_rows(x, scales, out, n, T: tl.constexpr):
+    base = tl.program_id(0).to(tl.int64) * n
+    at = tl.arange(0, T)
+    v = tl.load(x + base + at, mask=at < n, other=0.0).to(tl.float32)
+    scale = tl.maximum(tl.max(tl.abs(v), 0), 1e-8) / 127.0
+    tl.store(scales + tl.program_id(0), scale)
+    tl.store(out + base + at, tl.floor(v / scale + 0.5).to(tl.int8), mask=at < n)
+
+
 def whole(n: int) -> int:
     """The power of two that holds ``n`` columns."""
     return triton.next_power_of_2(n)
