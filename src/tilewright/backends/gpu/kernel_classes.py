@@ -17,7 +17,7 @@ from tilewright.ir.dtypes import float32, float64
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu.wgmma import ROWS
 from tilewright.ir.ops.linear import Mma, MmaOp
-from tilewright.ir.ops.memory import Load, LoadView
+from tilewright.ir.ops.memory import Load
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.transforms.canonicalize import Canonicalize
 from tilewright.transforms.gpu.expand_views import ExpandViews
@@ -37,8 +37,8 @@ from tilewright.transforms.pipelines import optimize, run_passes
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here: all of GPUs with a memory for accumulators,
     which only others use; on Hopper those of float32 with more rows than columns, and with operands of 16 bits that
-    threads gather or convert, but none of a kernel with lists, as only here launches pass these without a copy; on
-    other GPUs those with operands that lie in memory so that threads load less than four bytes at once.
+    threads gather, but none of a kernel with lists, as only here launches pass these without a copy; on other GPUs
+    those with operands that lie in memory so that threads load less than four bytes at once.
     See benchmarks/results/gpu_products.md."""
     mmas = function.ops_of(MmaOp)
     if not mmas or not all(op.x.tile.element.is_floating for op in mmas):
@@ -71,7 +71,7 @@ def _is_loaded_singly(function: Function, target: GpuTarget) -> bool:
 
 def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
     """Whether warp groups do not multiply all MMA ops, which may be divided and transposed for them, but for small ones
-    and all of float32 and float64, or threads gather an operand of 16 bits or convert one beside one that is loaded."""
+    and all of float32 and float64, or threads gather an operand of 16 bits, also one that they convert."""
     optimized = with_resolved_hints(optimize(function), target)
     divided = reshaped(run_passes(optimized, (SplitMma(target), SplitSteps())), TransposeMma())
     divided = run_passes(divided, (LegalizeMma(),))
@@ -82,7 +82,7 @@ def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
                 return True
         elif isinstance(op, Mma) and op.y.tile.element.bytes == 2:
             left, right = choice.mmas[op]
-            cast = isinstance(op.y.op, Cast) and isinstance(operand_source(op.y), (Load, LoadView))
+            cast = isinstance(op.y.op, Cast) and isinstance(operand_source(op.y), Load)
             if op in choice.gathered or (cast and left is not None and right is None):
                 return True
     return False

@@ -34,6 +34,8 @@ from tilewright.transforms.gpu.wgmma_choice import (
     swizzle_of,
 )
 
+_WAITED = 2  # copies of what threads put into shared memory, whose MMA op is waited for before they put the next one
+
 
 @dataclass(frozen=True)
 class ChooseWgmma:
@@ -134,7 +136,8 @@ class _Chooser(Rewriter):
         if operand is not None and operand.bytes == t.bytes and len(y.users) == len(operand.load.result.users) == 1:
             buffer = self.fetched[operand.load, operand.type]
         made = self.value(y.op.x if isinstance(y.op, Cast) and y.op in self.gone else y)  # rounded when it was fetched
-        return b.emit(StageOperand, made, buffer, type=t, copies=staged_copies(op) if buffer is None else 1)
+        copies = staged_copies(op) if buffer is None else 1
+        return b.emit(StageOperand, made, buffer, type=t, copies=copies, waited=copies == _WAITED)
 
     def _fetch(self, operand: Operand, b: Builder) -> None:
         load, d = operand.load, operand.descriptor

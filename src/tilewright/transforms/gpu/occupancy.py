@@ -148,7 +148,8 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
     """How many CTAs with a tile of a product each an SM has room for, where these have several stages each: some
     multiply while others begin and end."""
     mmas, warps = function.ops_of(Wgmma), num_warps(function)
-    simple = all(isinstance(op.x.type, SharedType) and not isinstance(op.y.op, StageOperand) for op in mmas)
+    simple = all(isinstance(op.x.type, SharedType) for op in mmas)
+    simple &= all(not isinstance(op.y.op, StageOperand) or op.y.op.waited for op in mmas)
     if not (simple and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
         return 1
     # What is computed of several sums takes more: pairs of 64x64 spill with 96 registers, not with 128 (ptxas 13.0).
@@ -162,9 +163,10 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
 
 
 def step_bytes(function: Function, rings: Sequence[Ring]) -> int:
-    """What a step loads; all copies of what threads gather, for which other CTAs had better not wait."""
-    gathered = (op for op in function.ops_of(StageOperand) if isinstance(op.value.op, GlobalLoad))
-    return sum(r.bytes for r in rings) + sum(op.copies * op.type.bytes for op in gathered)
+    """What a step loads; all copies of what threads gather, for which other CTAs had better not wait, or convert while
+    others multiply."""
+    staged = (op for op in function.ops_of(StageOperand) if op.waited or isinstance(op.value.op, GlobalLoad))
+    return sum(r.bytes for r in rings) + sum(op.copies * op.type.bytes for op in staged)
 
 
 def resident(step: int, tiles: int, blocks: int) -> int:

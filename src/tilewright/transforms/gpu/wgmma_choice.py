@@ -179,8 +179,12 @@ def is_only_added(op: Mma) -> bool:
 
 def staged_copies(op: Mma) -> int:
     """How many copies a right operand has that threads put into shared memory: with three the MMA op stays in flight
-    while they put the next one there."""
-    return 3 if is_only_added(op) and op.y.op is not None and op.y.op.block is op.block else 1
+    while they put the next one there; with two, of what is converted for no more columns than rows, other CTAs multiply
+    meanwhile."""
+    if not is_only_added(op) or op.y.op is None or op.y.op.block is not op.block:
+        return 1
+    rows, columns = op.acc.tile.shape
+    return 2 if isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2 and columns <= rows else 3
 
 
 def _converted(op: Mma, plan: LoweringPlan, reads: set[Op]) -> tuple[LoadView, Operand] | None:

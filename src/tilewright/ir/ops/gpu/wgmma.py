@@ -108,9 +108,9 @@ class StageOperand(Op):
     """``value`` in shared memory, as an operand of ``gpu.wgmma``: in the place of what was fetched to ``buffer``, or in
     a buffer that ``stage-stores`` gives it.
 
-    With several ``copies``, at least three, an iteration of the loop around it loads it, and ``pipeline-loads`` gives
-    it a ring of them: what was put there in the iteration before stays there in the next one, too, unless the MMA op is
-    ``waited`` for in its own.
+    With several ``copies``, an iteration of the loop around it loads it, and ``pipeline-loads`` gives it a ring of
+    them: of at least three, as what was put there in the iteration before stays there in the next one, too; of two
+    where the MMA op is ``waited`` for in its own.
     """
 
     value: Value = operand()
@@ -126,7 +126,7 @@ class StageOperand(Op):
 
     def infer(self) -> tuple[Type, ...]:
         v, t = tile(self, self.value), self.type
-        several = self.buffer is None and self.copies > 2
+        several = self.buffer is None and self.copies > (1 if self.waited else 2)
         require(self.copies == 1 or several, self, "{} copies", self.copies)
         require((t.dtype, t.shape, t.copies) == (v.dtype, v.shape, 1), self, "{} as {}", v, t)
         if self.buffer is not None:
