@@ -41,17 +41,18 @@ def test_small_integers_are_multiplied_exactly() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
-def test_what_is_no_number_goes_where_it_does_in_float32() -> None:
+@pytest.mark.parametrize("tile", [(32, 32, 32), (128, 64, 32)])
+def test_what_is_no_number_goes_where_it_does_in_float32(tile: tuple[int, int, int]) -> None:
     """Also beside numbers of which tfloat32 leaves nothing, and some; the largest numbers stay finite."""
     rng = np.random.default_rng(2)
-    a = rng.choice(np.float32([0, 1, -1, 1.0001, -2.9999]), (32, 32))
-    b = rng.choice(np.float32([1, -1, 1.0001, -2.9999]), (32, 32))
+    a = rng.choice(np.float32([0, 1, -1, 1.0001, -2.9999]), (tile[0], 32))
+    b = rng.choice(np.float32([1, -1, 1.0001, -2.9999]), (32, tile[1]))
     a[[3, 7, 11], [5, 9, 13]] = INF, -INF, np.nan
     a[20] = 0
     a[20, 4] = np.finfo(np.float32).max
     b[[2, 6, 9, 8], [1, 12, 20, 30]] = INF, -INF, INF, np.nan
     b[4, 4] = 1
-    found = multiplied(a, b, (32, 32, 32))
+    found = multiplied(a, b, tile)
     with np.errstate(all="ignore"):
         wide = a.astype(float) @ b.astype(float)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(wide))

@@ -36,9 +36,9 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here: all of GPUs with a memory for accumulators,
-    which only others use; on Hopper those of float32 with more rows than columns, and with operands of 16 bits that
-    threads gather, but none of a kernel with lists, as only here launches pass these without a copy; on other GPUs
-    those with operands that lie in memory so that threads load less than four bytes at once.
+    which only others use; on Hopper those with operands of 16 bits that threads gather, but none of a kernel with
+    lists, as only here launches pass these without a copy; on other GPUs those with operands that lie in memory so that
+    threads load less than four bytes at once.
     See benchmarks/results/gpu_products.md."""
     mmas = function.ops_of(MmaOp)
     if not mmas or not all(op.x.tile.element.is_floating for op in mmas):
@@ -51,12 +51,7 @@ def has_slower_mma(function: Function, backend: Backend) -> bool:
         return _is_loaded_singly(function, target)
     if any(param.role == "table" for param in function.params):
         return False
-    return any(map(_is_tall_in_float32, mmas)) or _is_left_to_threads(function, target)
-
-
-def _is_tall_in_float32(op: MmaOp) -> bool:
-    rows, columns = op.acc.tile.shape[-2:]
-    return op.x.tile.element is float32 and rows > columns
+    return _is_left_to_threads(function, target)
 
 
 def _is_loaded_singly(function: Function, target: GpuTarget) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from llvmlite import ir
 
@@ -69,28 +69,45 @@ def _exact(
     cx: Context, op: GpuMma, acc: Sequence[Registers], parts: Sequence[tuple[Value, int, Sequence[int]]], steps: int
 ) -> Registers:
     """The sums of float32 that ``op`` gives: of each operand the instructions take a tfloat32, and then what is left.
-    Products of what is left have sums of their own, which may be NaN where others are infinite. Both are added to
-    ``acc`` by instructions that round to nearest, as tensor cores do not. ``parts`` are the operands, the registers of
-    their fragments, and the bits of the number of an accumulator fragment that they depend on."""
+    Products of what is left may be NaN where others are infinite, and then count for nothing: they are added up apart,
+    or, ``in_turn``, before the others. What a step gives is added to ``acc`` by instructions that round to nearest, as
+    tensor cores do not. ``parts`` are the operands, the registers of their fragments, and the bits of the number of an
+    accumulator fragment that they depend on."""
     b, zero, at_once = cx.builder, ir.Constant(F32, 0), op.sums_beside // (2 * len(acc[0]))
     multiply = functools.partial(_instruction, cx, op, op.instruction)
     result: Registers = []
     for start in range(0, len(acc), at_once):
         tiles = range(start, start + at_once)
         large, small = ({t: [zero] * len(acc[t]) for t in tiles} for _ in range(2))
+        later = []
         for step in range(steps):
             split = [functools.cache(functools.partial(_split, cx, v, size, step, steps)) for v, size, _ in parts]
             given = {t: [f(_packed_bits(t, bits)) for f, (_, _, bits) in zip(split, parts)] for t in tiles}
             for t, ((x, _), (_, rest)) in given.items():
                 small[t] = multiply(x, rest, small[t])
-            for t, ((x, _), (y, _)) in given.items():
-                large[t] = multiply(x, y, large[t])
+            if op.in_turn:
+                later.append(given)
+            else:
+                _add_large(multiply, given, large)
             for t, ((_, rest), (y, _)) in given.items():
                 small[t] = multiply(rest, y, small[t])
+        numbers = {t: [b.select(b.fcmp_ordered("ord", x, x), x, zero) for x in small[t]] for t in tiles}
+        for given in later:
+            _add_large(multiply, given, numbers)
         for t in tiles:
-            numbers = [b.select(b.fcmp_ordered("ord", x, x), x, zero) for x in small[t]]
-            result += [b.fadd(z, b.fadd(x, y)) for x, y, z in zip(large[t], numbers, acc[t])]
+            both = numbers[t] if op.in_turn else [b.fadd(x, y) for x, y in zip(large[t], numbers[t])]
+            result += [b.fadd(x, y) for x, y in zip(acc[t], both)]
     return result
+
+
+def _add_large(
+    multiply: Callable[..., Registers],
+    given: Mapping[int, Sequence[tuple[Registers, Registers]]],
+    sums: dict[int, Registers],
+) -> None:
+    """Add the products of what instructions take of operands to ``sums``."""
+    for t, ((x, _), (y, _)) in given.items():
+        sums[t] = multiply(x, y, sums[t])
 
 
 def _split(cx: Context, operand: Value, size: int, step: int, steps: int, fragment: int) -> tuple[Registers, Registers]:

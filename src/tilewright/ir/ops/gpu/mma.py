@@ -19,6 +19,7 @@ from tilewright.ir.types import Type
 
 Instruction = tuple[int, int, int]
 _MOST_SUMS = 160  # registers of a thread for an accumulator of float32, and for sums of products that are added to it
+_APART = 64 * 64  # elements of an accumulator, with more of which two kinds of products are added up in turn
 FMA: Instruction = (1, 1, 1)  # no tensor cores: each thread multiplies and adds what it holds
 
 # The shape of the mma.sync for operands of so many bits.
@@ -194,10 +195,17 @@ class GpuMma(MmaOp):
         return self.x.tile.element is float32 and self.instruction != FMA
 
     @property
+    def in_turn(self) -> bool:
+        """Where it ``is_split``, whether products of what is left are added up first, and not beside the others."""
+        return self.acc.tile.size > _APART
+
+    @property
     def sums_beside(self) -> int:
         """Where it ``is_split``, the registers of a thread for sums of two kinds of products, of some elements after
-        others, beside the accumulator."""
+        others, beside the accumulator, or for those of one after the other."""
         count = 2 * self.acc.layout.num_registers
+        if self.in_turn:
+            return count
         while self.acc.layout.num_registers + count > _MOST_SUMS and count > 2 * 4:
             count //= 2
         return count
