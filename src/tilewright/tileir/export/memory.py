@@ -12,7 +12,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType, bfloat16, int32, int64
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryScope, PaddingMode
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
-from tilewright.ir.ops import arith, control, memory, shape
+from tilewright.ir.ops import arith, control, linear, memory, shape
 from tilewright.ir.types import PartitionViewType, PointerType
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.arith import compare, convert, raw
@@ -77,7 +77,8 @@ def _may_use_tma(e: Emitter, op: memory.LoadView | memory.StoreView) -> bool:
     """Not where a loop carries what it loads: ``tileiras`` 13.5 loads the next tile into the same memory too early. Nor
     where a tile is stored again: it is taken from shared memory, which another tile may have been stored from since.
     Nor where it is a part of another: it is taken from behind that. Nor where memory is accessed after a write, for
-    which it does not wait; nor a store in a ``for`` that stands for a branch, which it may wait for without end.
+    which it does not wait; nor, beside a product, a store in a ``for`` that stands for a branch: it may wait for such
+    stores without end.
     """
     if e.tokens.may_be_late(op):
         return False
@@ -86,7 +87,9 @@ def _may_use_tma(e: Emitter, op: memory.LoadView | memory.StoreView) -> bool:
     stored = op.value
     while type(stored.owner) is shape.Reshape:
         stored = stored.owner.x
-    return type(stored.owner) is not shape.Extract and next(_stores(stored)) is op and not _is_in_a_branch(op)
+    if type(stored.owner) is shape.Extract or next(_stores(stored)) is not op:
+        return False
+    return linear.Mma not in e.tokens.kinds or not _is_in_a_branch(op)
 
 
 def _is_in_a_branch(op: Op) -> bool:
