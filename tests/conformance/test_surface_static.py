@@ -268,7 +268,7 @@ def test_static_assert_runs_functions_that_name_no_tile_code(backend: str) -> No
     error = refuses(
         lambda x: ct.static_assert(factorial(x.ndim) > 1, f"not {factorial(3)}"), ct.TileStaticAssertionError, V
     )
-    assert error.message == "not 6"
+    assert error.message == "Static assertion failed: not 6"
 
 
 def test_the_message_of_a_static_assertion_shows_values_as_static_eval_does() -> None:

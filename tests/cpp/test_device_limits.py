@@ -70,10 +70,66 @@ def test_direct_accesses_of_the_host_are_told_each_time(tmp_path: Path) -> None:
     ("kernel", "message"),
     [
         ("int& x) { x = 1; }", "2:24: parameter 1 of the kernel k is a reference; pass a pointer, or a value"),
-        ("int* p, ...) { *p = 1; }", "2:1: parameter 2 of the kernel k is of a variable number"),
-        ("int* p) { __shared__ int s[2] = {0, 3}; *p = s[1]; }", "2:1: the __shared__ variable s has an initial value"),
+        ("int* p, ...) { *p = 1; }", "2:17: parameter 2 of the kernel k is of a variable number"),
+        (
+            "int* p) { __shared__ int s[2] = {0, 3}; *p = s[1]; }",
+            "2:44: the __shared__ variable s has an initial value",
+        ),
+        ("int* p) { __shared__ int s = 0; *p = s; }", "2:44: the __shared__ variable s has an initial value"),
+        (
+            "int* p) { struct Made { int a = 1; }; __shared__ Made s; *p = s.a; }",
+            "2:73: the __shared__ variable s has an initial value",
+        ),
     ],
 )
 def test_kernels_that_cuda_does_not_have(tmp_path: Path, kernel: str, message: str) -> None:
     done = run(tmp_path, f"#include <cuda_runtime.h>\n__global__ void k({kernel}\nint main() {{}}\n")
     assert f"program.cu:{message}" in done.stderr and done.returncode != 0, done.stderr
+
+
+@pytest.mark.parametrize("kernel", ["__global__", "__tile_global__"])
+def test_kernels_are_called_for_no_object(tmp_path: Path, kernel: str) -> None:
+    text = "#include <cuda_tile.h>\nstruct S {\n  int a;\n  KIND static void f(int* p) {}\n  KIND void k(int* p) {}\n};\nint main() {}\n"
+    done = run(tmp_path, text.replace("KIND", kernel))
+    message = f"program.cu:5:{len(kernel) + 9}: the kernel k is a member function of an object, which none can be"
+    assert message in done.stderr and done.returncode != 0, done.stderr
+
+
+VALUES = """#include <cstdlib>
+#include <cuda_runtime.h>
+struct Empty { int a; __host__ __device__ Empty() {} };
+struct Fixed { int a; __host__ __device__ constexpr Fixed(int x) : a(x) {} };
+struct Made { int a; __host__ __device__ Made(int x) : a(rand() + x) {} };
+__device__ Empty empty;
+__constant__ Fixed fixed{3};
+__device__ int zero;
+int of_the_host = rand();
+int* address = &zero;
+DECLARED
+__global__ void k(int* p) { __shared__ Empty s[2]; *p = fixed.a + empty.a + zero + s[1].a; }
+int main() {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "name"),
+    [
+        ("__device__ int value = rand();", "value"),
+        ("__constant__ int more = of_the_host;", "more"),
+        ("__managed__ Made made{4};", "made"),
+        ("", ""),
+    ],
+)
+def test_values_of_variables_of_the_device_are_constants(tmp_path: Path, declared: str, name: str) -> None:
+    done = run(tmp_path, VALUES.replace("DECLARED", declared))
+    column = declared.find(f"{name}") + 1
+    message = f"program.cu:11:{column}: the value of {name}, a variable of the device, is computed when the program"
+    assert (message in done.stderr) == (done.returncode != 0) == bool(name), done.stderr
+
+
+def test_constructs_that_a_cpu_would_name_otherwise(tmp_path: Path) -> None:
+    done = run(tmp_path, "#include <cuda_runtime.h>\ntexture<float, 1> table;\nint main() {}\n")
+    assert "program.cu:2:1: references to textures and surfaces have left CUDA" in done.stderr
+    jump = "__global__ void k(int* p) {\n  if (*p) goto end;\n  int x = 1;\n  *p = x;\nend:\n  *p = 2;\n}\n"
+    done = run(tmp_path, f"#include <cuda_runtime.h>\n{jump}int main() {{}}\n")
+    assert "program.cu:3:11: cannot jump from this goto statement to its label: jump bypasses variable" in done.stderr

@@ -301,3 +301,52 @@ def test_simt_kernels(tmp_path: Path, alone: bool) -> None:
     done = subprocess.run(words, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
     lines = ["NVRTC_SUCCESS ", "0 0", "0 0 0 0 500", "0 0 0 0", "255 131 0 0 224"]
     assert (done.stdout.splitlines(), done.stderr) == (lines, "")
+
+
+CLASSES = r"""#include <cstdio>
+#include <string>
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <nvrtc.h>
+char const* text = R"(#include <cuda_tile.h>
+namespace ct = cuda::tiles;
+struct View { float* p; int n; };
+struct Scale { char kind; float a, b; };
+struct Twice { __tile__ float operator()(float x) const { return 2 * x; } };
+template <typename F> __tile_global__ void tile(View v, F f, Scale s) {
+  auto part = ct::partition_view{ct::tensor_span{v.p, ct::extents{v.n}}, ct::shape<4>{}};
+  part.store_masked(part.load_masked(ct::bid().x) * f(s.a) + s.b, ct::bid().x);
+}
+template <typename F> __global__ void simt(View v, F, Scale s) { if (threadIdx.x < v.n) v.p[threadIdx.x] += s.b; }
+)";
+struct { float* p; int n; } v; struct { char kind; float a, b; } s{'s', 1.5f, 1};
+int main() {
+  nvrtcProgram program; nvrtcCreateProgram(&program, text, "classes.cu", 0, nullptr, nullptr);
+  char const *expressions[] = {"tile<Twice>", "simt<Twice>"}, *name; CUmodule module; CUfunction f;
+  for (auto each : expressions) nvrtcAddNameExpression(program, each);
+  printf("%s\n", nvrtcGetErrorString(nvrtcCompileProgram(program, 0, nullptr)));
+  size_t size = 0; nvrtcGetPTXSize(program, &size); std::string ptx(size, 0); nvrtcGetPTX(program, ptx.data());
+  cuInit(0); printf("%d\n", cuModuleLoadData(&module, ptx.data()));
+  cudaMallocManaged(&v.p, 40); v.n = 10; for (int i = 0; i < 10; ++i) v.p[i] = i;
+  char empty; void* arguments[] = {&v, &empty, &s};
+  for (auto each : expressions) {
+    nvrtcGetLoweredName(program, each, &name); cuModuleGetFunction(&f, module, name);
+    bool tile = each == expressions[0];
+    cuLaunchKernel(f, tile ? 3 : 1, 1, 1, tile ? 1 : 32, 1, 1, 0, nullptr, arguments, nullptr); cudaDeviceSynchronize();
+    printf("%g %g\n", v.p[1], v.p[9]);
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_classes_as_parameters_and_template_arguments(tmp_path: Path, alone: bool) -> None:
+    source, program = tmp_path / "program.cu", tmp_path / "program"
+    source.write_text(CLASSES)
+    command = [sys.executable, "-m", "tilewright"]
+    if alone:
+        subprocess.run([*command, "c++", str(source), "-o", str(program)], check=True, timeout=300)
+    words = [str(program)] if alone else [*command, "check", str(source)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.splitlines() == ["NVRTC_SUCCESS", "0", "4 28", "5 29"], done.stderr
+    assert done.returncode == 0, done.stderr

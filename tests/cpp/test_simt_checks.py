@@ -494,6 +494,17 @@ def test_programs_that_do_not_return_from_main_are_reported(tmp_path: Path, end:
     assert done.stderr.count("1 launch checked: 1 violation") == 1
 
 
+def test_traps_are_violations(tmp_path: Path) -> None:
+    (tmp_path / "program.cu").write_text(
+        "#include <cuda_runtime.h>\n__global__ void k(int* p) {\n  if (blockIdx.x == 3)\n    __trap();\n  *p = 1;\n}\n"
+        "int main() {\n  int* p;\n  cudaMalloc(&p, 4);\n  k<<<4, 1>>>(p);\n  return cudaDeviceSynchronize() == cudaErrorLaunchFailure ? 0 : 2;\n}\n"
+    )
+    command = [sys.executable, "-m", "tilewright", "check", "program.cu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert "program.cu:4:1: failed-assertion: a trap" in done.stderr and "block: (3, 0, 0)" in done.stderr, done.stderr
+    assert done.returncode == 1
+
+
 def test_launches_that_are_refused_are_reported_at_their_line(tmp_path: Path) -> None:
     (tmp_path / "program.cu").write_text(
         "#include <cuda_runtime.h>\n#include <cuda_tile.h>\n__tile_global__ void t(int* p) { *p = 1; }\n"

@@ -168,6 +168,35 @@ def test_waiting_for_what_nobody_writes_is_an_error_that_names_the_line(tmp_path
     assert done.returncode == status, done.stderr
 
 
+LATER = r"""
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <cuda_runtime.h>
+__global__ void waits(int volatile* flag, int* out) {
+    while (*flag == 0) {}
+    *out = *flag;
+}
+int main() {
+    int *flag, *out;
+    cudaMallocManaged(&flag, 4), cudaMallocManaged(&out, 4), *flag = 0;
+    std::thread other([=] { std::this_thread::sleep_for(std::chrono::milliseconds(6000)), *(int volatile*)flag = 7; });
+    waits<<<1, 1>>>(flag, out);
+    cudaError_t status = cudaDeviceSynchronize();
+    other.join();
+    printf("%d %s\n", *out, cudaGetErrorName(status));
+}
+"""
+
+
+def test_what_another_thread_of_the_program_writes_is_waited_for(tmp_path: Path) -> None:
+    """Also for longer than what nobody writes."""
+    (tmp_path / "program.cu").write_text(LATER)
+    command = [sys.executable, "-m", "tilewright", "run", "program.cu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    assert done.stdout == "7 cudaSuccess\n", done.stderr
+
+
 LOOP = """define void @kernel(ptr %p, i32 %n) {
 entry:
   br label %loop

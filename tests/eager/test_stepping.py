@@ -269,6 +269,33 @@ def test_closures_and_methods() -> None:
     np.testing.assert_array_equal(out, [8, 12, 16, 20])
 
 
+def factorial(n: int) -> int:
+    return 1 if n < 2 else n * factorial(n - 1)
+
+
+def is_even(n: int) -> bool:
+    later = lambda: is_odd(n - 1)
+    return n == 0 or later()
+
+
+def is_odd(n: int) -> bool:
+    return n != 0 and is_even(n - 1)
+
+
+def test_recursion() -> None:
+    @ct.kernel
+    def kernel(out):
+        def doubled(n):
+            return 0 if n == 0 else 2 + doubled(n - 1)
+
+        ct.store(out, (0,), factorial(5) + doubled(3))
+        ct.store(out, (1,), 1 if is_even(4) and is_odd(3) else 0)
+
+    out = np.zeros(2, np.int32)
+    ct.launch(None, (1,), kernel, (out,), backend="python")
+    assert out.tolist() == [126, 1]
+
+
 def test_step_goes_from_a_call_to_the_function() -> None:
     """Nothing of this package lies between a kernel and the functions that it calls."""
     seen: list[str] = []

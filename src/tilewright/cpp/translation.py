@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,26 +59,36 @@ def kernel_names(request: Request) -> tuple[str, ...]:
     return tuple(through_cache(request, "names", make).decode().splitlines())
 
 
+def kernels_with_pieces(request: Request, expressions: Sequence[str]) -> list[tuple[Function, tuple[Piece, ...]]]:
+    """The kernels that ``expressions`` name, and the pieces of their parameters. TileError for a program, or an
+    expression, that is wrong."""
+    return _translated(request, ["kernels and pieces", *expressions], lambda module: module.load(*expressions))
+
+
 def kernel_functions(request: Request, expressions: Sequence[str]) -> list[Function]:
-    """The kernels that ``expressions`` name. TileError for a program, or an expression, that is wrong."""
-    return _translated(request, ["kernels", *expressions], lambda module: module.load(*expressions))
+    """The kernels that ``expressions`` name. TileError as of ``kernels_with_pieces``."""
+    return [function for function, _ in kernels_with_pieces(request, expressions)]
 
 
 def launched_functions(request: Request, kernels: Sequence[tuple[str, Sequence[Piece]]]) -> list[Function]:
     """The kernels of a program with these symbols and pieces of their parameters."""
-    what = ["launched", *(f"{symbol} {pieces}" for symbol, pieces in kernels)]
-    return _translated(request, what, lambda module: module.load_launched(kernels))
+    what = ["launched with pieces", *(f"{symbol} {pieces}" for symbol, pieces in kernels)]
+    return [function for function, _ in _translated(request, what, lambda module: module.load_launched(kernels))]
 
 
-def _translated(request: Request, what: Sequence[str], load: Callable[[Any], Sequence[Any]]) -> list[Function]:
+def _translated(
+    request: Request, what: Sequence[str], load: Callable[[Any], Sequence[Any]]
+) -> list[tuple[Function, tuple[Piece, ...]]]:
     """What ``load`` gives for a program, which ``what`` names."""
 
     def make() -> Made:
         module = _frontend(request)
-        texts = [print_function(found.function, locations=True) for found in load(module)]
+        found = [(each, json.dumps([astuple(piece) for piece in each.pieces])) for each in load(module)]
+        texts = [f"{pieces}\n{print_function(each.function, locations=True)}" for each, pieces in found]
         return _BREAK.join(texts).encode(), module.files
 
-    return [parse_function(text) for text in through_cache(request, _BREAK.join(what), make).decode().split(_BREAK)]
+    entries = (e.split("\n", 1) for e in through_cache(request, _BREAK.join(what), make).decode().split(_BREAK))
+    return [(parse_function(text), tuple(Piece(*each) for each in json.loads(pieces))) for pieces, text in entries]
 
 
 def kernel_function(request: Request, expression: str) -> Function:

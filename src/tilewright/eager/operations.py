@@ -63,7 +63,7 @@ def static_assert(condition: Any, message: Any = None, /) -> None:
     if not isinstance(known, bool):
         current().fail(f"ct.static_assert needs a constant bool, not {condition!r}; use ct.assert_ at run time")
     if not known:
-        current().fail("static assertion failed" if message is None else str(message), TileStaticAssertionError)
+        current().fail(static.static_assertion_failed(message), TileStaticAssertionError)
 
 
 def static_exception(exc: Any, /) -> StaticException:

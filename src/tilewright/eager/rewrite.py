@@ -107,11 +107,13 @@ class Program:
             body: list[ast.stmt] = [node]
         else:
             body = [ast.copy_location(ast.Expr(node), node)]
-        module = ast.parse(f"def factory({', '.join(cells)}): pass")
-        module.body[0].body = body  # type: ignore[attr-defined]
+        name = function.__code__.co_name
+        # A function that calls itself finds its name where it is defined: in the module, if not in a cell.
+        own = f"global {name}" if isinstance(node, ast.FunctionDef) and name not in cells else "pass"
+        module = ast.parse(f"def factory({', '.join(cells)}): {own}")
+        module.body[0].body += body  # type: ignore[attr-defined]
         _shift(body, source.first_line - 1, source.indent)
         outer = next(c for c in compile(module, source.file, "exec").co_consts if isinstance(c, types.CodeType))
-        name = function.__code__.co_name
         code = next(c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
         _made.update(_nested(code))
         closure = tuple(cells[name] for name in code.co_freevars)

@@ -28,10 +28,17 @@ def static_eval(expr: Any, /) -> Any:
 def static_assert(condition: bool, message: Any = None, /) -> None:
     """Stops the compilation with ``TileStaticAssertionError`` unless the constant ``condition`` is true.
 
-    ``message`` is evaluated only when it fails. TileTypeError when the condition is not a constant bool.
+    ``message`` is evaluated only when it fails, as by ``static_eval``. TileTypeError when the condition is not a
+    constant bool.
 
     >>> ct.static_assert(1 < 2)
     """
+
+
+def static_assertion_failed(message: Any) -> str:
+    """What the error of ``static_assert`` says."""
+    text = "" if message is None else str(message)
+    return f"Static assertion failed: {text}" if text else "Static assertion failed"
 
 
 def static_iter(iterable: Iterable[_T]) -> Iterable[_T]:

@@ -203,7 +203,12 @@ def test_dtypes_have_names() -> None:
         (ct.TileTypeError, "ct.ones((2,), ct.int32) in (1, 2)", "'in' compares scalars"),
         (ct.TileTypeError, "2 in (ct.ones((2,), ct.int32), 2)", "'in' compares scalars"),
         (ct.TileSyntaxError, "x = y\ny = 1", "'y' is read before it is assigned"),
-        (ct.TileStaticAssertionError, "ct.static_assert(False, '')", "static assertion failed"),
+        (ct.TileStaticAssertionError, "ct.static_assert(False, '')", r"Static assertion failed\n"),
+        (
+            ct.TileStaticAssertionError,
+            "i = ct.bid(0)\nct.static_assert(1 > 2, f'{5 or 0} {i}')",
+            r"Static assertion failed: 5 <tile\[int32, \(\)\]>\n",
+        ),
         (ct.TileStaticEvalError, "f = lambda: 1\nct.static_eval(f())", "is defined in tile code"),
         (ct.TileStaticEvalError, "i = ct.bid(0)\nct.static_eval((1, 2)[i])", "known at run time only"),
         (ct.TileTypeError, "ct.cat((1, 2, 3), 0)", "not a tuple of 3"),

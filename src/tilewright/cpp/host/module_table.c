@@ -1,5 +1,5 @@
 // What a module tells the runtime that loads it, of which it is no part.
-struct kernel { const char *name, *key; const unsigned *sizes; unsigned parameters; const void *simt; };
+struct kernel { const char *name, *key; const struct part *parts; unsigned parameters; const void *simt; };
 extern __attribute__((visibility("default"))) const struct kernel __tw_module_kernels[] = {ROWS {0, 0, 0, 0, 0}};
 __attribute__((visibility("default"))) const void *__tw_module_codes;
 __attribute__((visibility("default"))) unsigned __tw_module_count;

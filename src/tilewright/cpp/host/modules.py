@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -24,11 +23,9 @@ from tilewright.backends.export import Export
 from tilewright.cpp import translation
 from tilewright.cpp.host.build import HostUnit, build_unit
 from tilewright.cpp.module import Kernel, request_of
+from tilewright.frontend.cpp.debug_types import Piece
 from tilewright.frontend.cpp.toolchain import Linked, compile_table, compiler_cache, link
-from tilewright.frontend.cpp.typecodes import type_code
-from tilewright.ir.core import Function
-from tilewright.ir.errors import TileError, TileTypeError
-from tilewright.ir.types import ElementType, PointerType
+from tilewright.ir.errors import TileError
 from tilewright.system.folders import private_folder
 
 
@@ -66,7 +63,8 @@ _IGNORED = re.compile(
 
 _OPEN = ("-Wl,-z,undefs",)  # the runtime is in the program
 _SIMT = re.compile(r"\b__global__\b")
-_POINTER_SIZE = 8
+_SIZE_BYTES = 8
+_PART = "struct part { unsigned size, argument, offset; };"  # as the runtime has it
 _MAGIC = b"\x7fTileIR\n"  # as `modules.cpp` of the runtime has it
 _TABLE = Path(__file__).with_name("module_table.c").read_text()
 
@@ -77,10 +75,6 @@ _MOST_FOLDERS = 64  # with headers that programs gave: those that were used last
 
 def _plain(name: str) -> str:
     return re.sub(r"\s", "", name)
-
-
-class ClassParameterError(TileTypeError):
-    """A kernel that a program compiles while it runs takes a class, which is not available there."""
 
 
 class OptionError(ValueError):
@@ -150,24 +144,26 @@ def code(request: translation.Request, expressions: Sequence[str]) -> bytes:
         program, tile = _with_instances(request, expressions)
         unit = build_unit(program) if _SIMT.search(request.text) else HostUnit(b"", ())
         names = [*dict.fromkeys([*translation.kernel_names(request), *tile])]
-        functions = [_of_numbers(each) for each in translation.kernel_functions(request, names)] if names else []
-        codes = [[type_code(value.tile.dtype) for value in function.body.args] for function in functions]
+        kernels = translation.kernels_with_pieces(request, names) if names else []
         unique = hashlib.sha256(repr((request, names)).encode()).hexdigest()[:16]
         symbols = [f"module {unique} {name}" for name in names]
-        exports = [(Export(*pair, ()), types) for pair, types in zip(zip(functions, symbols), codes)]
+        exports = [
+            (Export(function, symbol, ()), [piece.code for piece in pieces])
+            for (function, pieces), symbol in zip(kernels, symbols)
+        ]
         texts, rows = [], []
         for number, (symbol, name) in enumerate(unit.simt):
             texts.append(f"extern const char k{number}[] __asm__({json.dumps(symbol)});")
             rows += [f"{{{json.dumps(each)}, 0, 0, 0, k{number}}}," for each in dict.fromkeys((_plain(name), symbol))]
-        for number, (name, symbol, function) in enumerate(zip(names, symbols, functions)):
-            sizes = [_size(value.tile.dtype) for value in function.body.args]
-            texts.append(f"static const unsigned s{number}[] = {{{', '.join(map(str, [*sizes, 0]))}}};")
-            rows.append(f"{{{json.dumps(name)}, {json.dumps(symbol)}, s{number}, {len(sizes)}, 0}},")
+        for number, (name, symbol, (_, pieces)) in enumerate(zip(names, symbols, kernels)):
+            parts = "".join(f"{{{', '.join(map(str, _part(piece)))}}}, " for piece in pieces)
+            texts.append(f"static const struct part s{number}[] = {{{parts}{{0, 0, 0}}}};")
+            rows.append(f"{{{json.dumps(name)}, {json.dumps(symbol)}, s{number}, {len(pieces)}, 0}},")
         with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-            kernels = Path(folder, "kernels.o")
-            module("library").write_program_code(exports, kernels, host())
-            table = compile_table("\n".join([*texts, _TABLE.replace("ROWS", " ".join(rows))]))
-            objects = [table, kernels.read_bytes(), *([unit.binary] if unit.simt else [])]
+            binary = Path(folder, "kernels.o")
+            module("library").write_program_code(exports, binary, host())
+            table = compile_table("\n".join([_PART, *texts, _TABLE.replace("ROWS", " ".join(rows))]))
+            objects = [table, binary.read_bytes(), *([unit.binary] if unit.simt else [])]
             made = link(objects, (), _OPEN if unit.simt else (), library=False, kind=Linked.PLUGIN)
         return made, translation.included_files(request, "names")
 
@@ -177,12 +173,12 @@ def code(request: translation.Request, expressions: Sequence[str]) -> bytes:
 def image(request: translation.Request) -> bytes:
     """What ``cuModuleLoadData`` takes, with the code of the kernels of a program that are no templates."""
     content = code(request, ())
-    return _MAGIC + len(content).to_bytes(_POINTER_SIZE, "little") + content
+    return _MAGIC + len(content).to_bytes(_SIZE_BYTES, "little") + content
 
 
-def _size(type: ElementType) -> int:
-    """The bytes of an argument."""
-    return _POINTER_SIZE if isinstance(type, PointerType) else type.storage.itemsize
+def _part(piece: Piece) -> tuple[int, int, int]:
+    """What the runtime knows of a piece: its bytes, the position of its argument, and where it is in that."""
+    return piece.size, piece.argument, piece.offset
 
 
 def _request_of(image: bytes) -> translation.Request:
@@ -207,24 +203,13 @@ def _with_instances(request: translation.Request, expressions: Sequence[str]) ->
     return replace(request, text=request.text + uses), tile
 
 
-def loaded(image: bytes, expression: str) -> Kernel:
-    """The kernel of an image that ``expression`` names. TileError where there is none."""
+def loaded(image: bytes, expression: str) -> tuple[Kernel, tuple[Piece, ...]]:
+    """The kernel of an image that ``expression`` names, and the pieces of its parameters. TileError where there is
+    none."""
     request = _request_of(image)
     checked = functools.partial(_checked, request, expression)
-    function = _of_numbers(translation.kernel_function(request, expression))
-    return Kernel(expression, function, checked, None, request)
-
-
-def _of_numbers(kernel: Function) -> Function:
-    """``kernel``. ClassParameterError where it takes a class."""
-    member = next((param.argument for param in kernel.params if "." in param.argument), None)
-    if member is None:
-        return kernel
-    raise ClassParameterError(
-        f"the kernel {kernel.name}, which the program compiles while it runs, takes a class: '{member.split('.')[0]}'; "
-        "pass what is in it, or a pointer to it",
-        kernel.loc,
-    )
+    ((function, pieces),) = translation.kernels_with_pieces(request, [expression])
+    return Kernel(expression, function, checked, None, request), pieces
 
 
 def _checked(request: translation.Request, expression: str) -> Any:
@@ -240,7 +225,7 @@ class Modules:
     ) -> None:
         self._kernels = kernels
         self._prepare = prepare
-        self._numbers: dict[tuple[bytes, str], int] = {}
+        self._found: dict[tuple[bytes, str], tuple[int, tuple[Piece, ...]]] = {}
         self._library, self._simt = library, dict[bytes, tuple[ctypes.CDLL, dict[str, str]]]()
         self._made = library["__tw_compiled"]
         self._made.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
@@ -280,24 +265,21 @@ class Modules:
         symbol = symbols.get(name) or symbols.get(_plain(name))
         return None if symbol is None else ctypes.cast(module[symbol], ctypes.c_void_p).value
 
-    def _find(self, image: int, size: int, name: bytes, sizes: Any, count: Any, function: Any) -> int:
+    def _find(self, image: int, size: int, name: bytes, parts: Any, count: Any, function: Any) -> int:
         key = ctypes.string_at(image, size), name.decode()
         function[0] = self._simt_function(*key)
         if function[0]:
             return 0
-        number = self._numbers.get(key)
-        try:
-            kernel = loaded(*key) if number is None else self._kernels[f"module {number}"]
-            if number is None:
+        if key not in self._found:
+            try:
+                kernel, pieces = loaded(*key)
                 self._prepare([kernel])
-        except (TileError, ValueError) as e:
-            if isinstance(e, ClassParameterError):
-                print(f"tilewright: {told(e)}", file=sys.stderr, flush=True)
-            return -1
-        number = self._numbers.setdefault(key, len(self._numbers))
-        self._kernels[f"module {number}"] = kernel
-        for i, (_, rule) in enumerate(kernel.parameters):
-            assert rule.declared is not None
-            sizes[i] = _size(rule.declared)
-        count[0] = len(kernel.parameters)
+            except (TileError, ValueError):
+                return -1
+            self._found[key] = len(self._found), pieces
+            self._kernels[f"module {self._found[key][0]}"] = kernel
+        number, pieces = self._found[key]
+        for i, value in enumerate(value for piece in pieces for value in _part(piece)):
+            parts[i] = value
+        count[0] = len(pieces)
         return number

@@ -19,7 +19,8 @@ from tilewright.frontend.cpp.device_limits import (
     host_accesses,
     refuse_host_constructs,
     refuse_long_double,
-    refuse_shared_values,
+    refuse_values,
+    without_constructors,
 )
 from tilewright.frontend.cpp.launches import launches_as_calls
 from tilewright.frontend.cpp.llvm_module import parts_of
@@ -60,8 +61,9 @@ def compiled(request: Request) -> Made:
         refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
         refuse_host_constructs(llvm, simt, texts, dict(request.defines))
         refuse_long_double(llvm, simt, texts)
-        refuse_shared_values(llvm, texts)
         threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)
+    if simt or _shares(texts):
+        refuse_values(llvm, texts, dict(request.defines))
     described = module.described(host.llvm, [*kernels, *simt])
     pieces = {symbol: found for symbol, _, found in described[: len(kernels)]}
     number = file_number(request, llvm)
@@ -136,7 +138,10 @@ def _host_llvm(request: Request, defines: Mapping[str, str]) -> Output:
     text = launches_as_calls(with_dynamic_shared(without_assembly(text)), request.name)
     made = compile_to_llvm(text, request.name, options, included)
     kernels = [symbol for note in ("tw.simt", "tw.kernel") for symbol in _annotated(made.llvm, note)]
-    return replace(made, llvm=with_objects(made.llvm, kernels))
+    llvm = made.llvm
+    if "@_ZGVZ" in llvm:
+        llvm = without_constructors(llvm, texts_of(request.name, request.text, made.files), dict(request.defines))
+    return replace(made, llvm=with_objects(llvm, kernels))
 
 
 def _bounds(llvm: str) -> dict[str, int]:

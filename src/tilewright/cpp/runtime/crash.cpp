@@ -171,6 +171,14 @@ static bool has(char const* places, char const* where) {
         if (at[length] == 0 || at[length] == ' ') return true;
     return !*places;
 }
+// A kernel that ends itself, for the sanitizer.
+static void note_trap(launch const& run, char* where, char const* what) {
+    char* const colon = strrchr(where, ':');
+    int const line = colon ? atoi(colon + 1) : 0;
+    if (colon) *colon = 0;
+    unsigned const at[6] = {0, 0, 0, run.fault.block[0], run.fault.block[1], run.fault.block[2]};
+    note(&run, "failed-assertion", strdup(where), line, 0, at, what, true);
+}
 // Says what a fault was that ended a launch; the error that the program gets.
 cudaError_t report_fault(launch& run) {
     char where[512], what[160];
@@ -197,6 +205,7 @@ cudaError_t report_fault(launch& run) {
     }
     char until[24] = "";
     if (last != block[0]) snprintf(until, sizeof until, " to (%u, 0, 0)", last);
+    if (checking() && run.fault.signal != SIGFPE && !memory) return note_trap(run, where, what), cudaErrorLaunchFailure;
     say("%s: %s, in block (%u, %u, %u)%s of %s", where, what, block[0], block[1], block[2], until, run.kernel);
     if (memory && run.fault.misaligned && !astray) return cudaErrorMisalignedAddress;
     return memory ? cudaErrorIllegalAddress : cudaErrorLaunchFailure;

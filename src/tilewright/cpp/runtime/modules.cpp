@@ -32,7 +32,7 @@ namespace tilewright {
 constexpr char magic[8] = {'\x7f', 'T', 'i', 'l', 'e', 'I', 'R', '\n'};  // an image begins with it, and its size
 static int (*compiler)(nvrtcProgram program, char const* const* options, int count);
 // The number of a tile kernel, or in `function` a SIMT kernel.
-static int (*finder)(char const* image, size_t size, char const* name, unsigned* sizes, unsigned* count, void** function);
+static int (*finder)(char const* image, size_t size, char const* name, part* parts, unsigned* count, void** function);
 
 template <typename T>
 static T* made_of(T const& value) {
@@ -126,7 +126,7 @@ static nvrtcResult compile_outside(nvrtcProgram program, int count, char const* 
 // What a module made for programs of their own has.
 struct module_kernel {
     char const *name, *key;
-    unsigned const* sizes;
+    part const* parts;
     unsigned parameters;
     void const* simt;  // its address, of one that the module has registered
 };
@@ -290,6 +290,24 @@ nvrtcResult nvrtcGetLoweredName(nvrtcProgram program, char const* expression, ch
         }
     return NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID;
 }
+// Whether a program has SIMT kernels, whose image programs ask for under other names.
+static bool has_simt_kernels(nvrtcProgram program) {
+    bool found = program && strstr(program->text, "__global__");
+    if (program)
+        for (char const* each : program->headers) found |= strstr(each, "__global__") != nullptr;
+    return found;
+}
+#define X(kind)                                                                                                          \
+    nvrtcResult nvrtcGet##kind##Size(nvrtcProgram program, size_t* size) {                                               \
+        if (has_simt_kernels(program)) return nvrtcGetTileIRSize(program, size);                                         \
+        say("nvrtcGet" #kind "Size() has nothing to give: kernels are compiled for this processor; take what nvrtcGetTileIR() gives"); \
+        return NVRTC_ERROR_INVALID_PROGRAM;                                                                              \
+    }                                                                                                                    \
+    nvrtcResult nvrtcGet##kind(nvrtcProgram program, char* code) {                                                       \
+        return has_simt_kernels(program) ? nvrtcGetTileIR(program, code) : NVRTC_ERROR_INVALID_PROGRAM;                  \
+    }
+TW_NVRTC_SIMT_CODE(X)
+#undef X
 #define X(kind)                                                                                                          \
     nvrtcResult nvrtcGet##kind##Size(nvrtcProgram, size_t*) {                                                            \
         say("nvrtcGet" #kind "Size() has nothing to give: kernels are compiled for this processor; take what nvrtcGetTileIR() gives"); \
@@ -330,12 +348,13 @@ CUresult cuModuleUnload(CUmodule module) {
 }
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* name) {
     if (!function || !module || !name) return module ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-    unsigned sizes[most_parameters], count = 0;
+    part parts[most_parameters];
+    unsigned count = 0;
     char own[32];
     char const* key = own;
     if (finder) {
         void* simt = nullptr;
-        int number = finder(module->image, module->size, name, sizes, &count, &simt);
+        int number = finder(module->image, module->size, name, parts, &count, &simt);
         if (simt) *function = (CUfunction)find_kernel(simt);
         if (simt) return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
         if (number < 0) return CUDA_ERROR_NOT_FOUND;
@@ -348,7 +367,7 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
         if (found->simt) return CUDA_SUCCESS;
         key = found->key;
         count = found->parameters;
-        memcpy(sizes, found->sizes, count * sizeof *sizes);
+        memcpy(parts, found->parts, count * sizeof *parts);
     }
     locked here;
     for (kernel* each : loaded)
@@ -358,7 +377,7 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
         }
     char const* called = copied(name, strlen(name));
     auto* kept = (part*)calloc(count + 1, sizeof(part));
-    for (unsigned i = 0; i < count; ++i) kept[i] = {sizes[i], i, 0};
+    memcpy(kept, parts, count * sizeof *parts);
     loaded.add(made_of(kernel{nullptr, copied(key, strlen(key)), called, called, kept, count, 0, max_threads, 0, nullptr}));
     *function = (CUfunction)loaded[loaded.count - 1];
     return CUDA_SUCCESS;

@@ -14,6 +14,7 @@ struct waiting {
     unsigned workers;
     unsigned more;       // of them, those that take blocks which others wait for
     double since;        // when it began
+    list<int> threads;   // of the workers, as the system numbers them
 };
 constexpr int spins = 6;  // the kind of a barrier where a thread lets others go on: `SPIN` of cpp/host/spins.py
 // A word of 8 bytes for each lane of a warp, and one of 4: lanes that have parted may give one or the other. Shuffles may

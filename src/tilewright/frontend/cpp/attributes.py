@@ -173,12 +173,19 @@ def without_comments(text: str) -> str:
 
 def closing(masked: str, start: int, brackets: str = "{}") -> int:
     """The position of the bracket that closes the one at ``start``."""
-    depth = 0
-    for i in range(start, len(masked)):
-        depth += (masked[i] == brackets[0]) - (masked[i] == brackets[1])
-        if depth == 0:
-            return i
-    return len(masked)
+    return _pairs(masked, brackets).get(start, len(masked))
+
+
+@functools.lru_cache(maxsize=8)
+def _pairs(masked: str, brackets: str) -> dict[int, int]:
+    """The positions of brackets, and of those that close them."""
+    found, opened = dict[int, int](), list[int]()
+    for match in re.finditer(f"[{re.escape(brackets)}]", masked):
+        if match.group() == brackets[0]:
+            opened.append(match.start())
+        elif opened:
+            found[opened.pop()] = match.start()
+    return found
 
 
 def location_at(text: str, position: int, name: str) -> Loc:

@@ -60,9 +60,11 @@ def parameter_pieces(locations: Locations, subprogram: int) -> list[Piece]:
 
 
 def refuse_owners(locations: Locations, subprogram: int) -> None:
-    """TileTypeError, where it is declared, for a parameter of a kernel that is a reference, or that is, or has, a
-    container of the C++ library, or what else owns memory of the host."""
-    _Signature(locations, subprogram).refuse_owners()
+    """TileTypeError, where it is declared, for a kernel that is called for an object, or that has a parameter that is a
+    reference, or that is, or has, a container of the C++ library, or what else owns memory of the host."""
+    signature = _Signature(locations, subprogram)
+    signature.refuse_object()
+    signature.refuse_owners()
 
 
 def arguments_of(locations: Locations, subprogram: int) -> dict[int, int]:
@@ -89,6 +91,13 @@ class _Signature:
         signature = _number(self.locations, self.subprogram, "type")
         listed = self.locations.metadata.get(_number(self.locations, signature, "types"), "!{}")
         return listed.removeprefix("!{").removesuffix("}").split(", ")[1:]
+
+    def refuse_object(self) -> None:
+        this = next(iter(self._types()), "null")
+        if "DIFlagObjectPointer" in self.locations.fields(int(this[1:]) if this != "null" else -1).get("flags", ""):
+            kernel, loc = self._named(self.subprogram)
+            message = f"the kernel {kernel} is a member function of an object, which none can be; make it static"
+            raise TileTypeError(f"{message}, or a function of a namespace", loc)
 
     def refuse_owners(self) -> None:
         types = self._types()
@@ -123,14 +132,20 @@ class _Signature:
 
     def _fail(self, why: str, advice: str) -> NoReturn:
         """Refuse the parameter that is read, where it is declared."""
-        kernel = self.locations.fields(self.subprogram).get("name", "")
-        fields = self.locations.fields(self.variables.get(self.position, -1))
-        loc = self.locations.variable(fields) or self.locations.function(self.subprogram)
-        line = linecache.getline(loc.file, loc.line)
-        found = re.search(rf"\b{re.escape(fields['name'])}\b", line) if fields.get("name") else None
+        kernel, loc = self._named(self.subprogram)
+        variable = self.variables.get(self.position, -1)
+        if self.locations.variable(self.locations.fields(variable)) is not None:
+            _, loc = self._named(variable)
+        raise TileTypeError(f"parameter {self.position + 1} of the kernel {kernel} {why}; {advice}", loc)
+
+    def _named(self, number: int) -> tuple[str, Loc]:
+        """The name of a function or a parameter, and where it is declared."""
+        fields = self.locations.fields(number)
+        name, loc = fields.get("name", "").partition("<")[0], self.locations.variable(fields) or Loc("", 0)
+        found = re.search(rf"\b{re.escape(name)}\b", linecache.getline(loc.file, loc.line)) if name else None
         if found is not None:
             loc = Loc(loc.file, loc.line, found.start(), loc.line, found.end(), loc.function)
-        raise TileTypeError(f"parameter {self.position + 1} of the kernel {kernel} {why}; {advice}", loc)
+        return name, loc
 
     def _of(self, reference: str, at: Piece) -> list[Piece]:
         """The pieces of a type, of which the first is ``at``."""

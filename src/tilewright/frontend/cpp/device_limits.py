@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from tilewright.frontend.cpp.llvm_instruction import debug_of, instruction
-from tilewright.frontend.cpp.llvm_module import called_from, parts_of
+from tilewright.frontend.cpp.llvm_module import Variable, called_from, parts_of
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.names import source_name
 from tilewright.frontend.cpp.spaces import DEVICES, Source
@@ -42,6 +42,7 @@ _OTHERS = {  # what the compiler calls, or finds, for a construct
     "llvm.stacksave.p0": "an array of variable length, which SIMT code does not have; give it a constant length, or "
     "call new",
 }
+_CONSTRUCTOR = re.compile(r"_ZN.*C[12][EI]")
 _LONG_DOUBLE = ("x86_fp80", "fp128")  # in LLVM
 _VALUE = re.compile(r"\b(?:i\d+|float|double|half|bfloat) (-?[\w.+]+)")  # of a scalar, in a constant
 _ZERO = re.compile(r"-?0(?:\.0+e\+00)?|0x[HRKLM]?0+|false|undef|poison")
@@ -104,23 +105,85 @@ def refuse_long_double(llvm: str, kernels: Collection[str], texts: Mapping[str, 
         raise TileUnsupportedFeatureError(message, loc if at is None else locations.loc(at))
 
 
-def refuse_shared_values(llvm: str, texts: Mapping[str, str]) -> None:
-    """TileUnsupportedFeatureError, where it is declared, for a variable in shared memory that begins with a value."""
-    parts = parts_of(llvm)
-    locations = Locations(parts.metadata)
+def refuse_values(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> None:
+    """TileUnsupportedFeatureError, where it is declared, for a variable in shared memory that begins with a value, or
+    one of the device whose value is computed when the program begins. Parameters as of ``refuse_host_functions``."""
+    source, parts = Source(llvm, texts, defines), parts_of(llvm)
     for variable in parts.variables.values():
         values = _VALUE.findall(variable.rest) if "thread_local" in variable.how else ()
-        if all(_ZERO.fullmatch(value) for value in values):
-            continue
-        number = int(variable.rest.rpartition("!dbg !")[2].split(",")[0] or -1)
-        fields = locations.fields(int(locations.fields(number).get("var", "!-1")[1:]))
-        loc = locations.variable(fields)
-        if loc is not None and loc.file in texts:
-            raise TileUnsupportedFeatureError(
-                f"the __shared__ variable {fields['name']} has an initial value, which shared memory does not take; "
-                "let a thread assign it, before a barrier",
-                loc,
-            )
+        number = _debug_of(variable)
+        given = source.initialized(number) if "thread_local" in variable.how else None
+        if not all(map(_ZERO.fullmatch, values)) or given:
+            loc = source.variable(number)
+            if loc is not None:
+                raise TileUnsupportedFeatureError(
+                    f"the __shared__ variable {source.variable_name(number)} has an initial value, which shared memory "
+                    "does not take; let a thread assign it, before a barrier",
+                    loc,
+                )
+    for symbol in (name for name in parts.functions if name.startswith("__cxx_global_var_init")):
+        for name in _computed(parts.functions[symbol].body) & parts.variables.keys():
+            number = _debug_of(parts.variables[name])
+            loc = source.variable(number) if source.is_variable_of_a_device(number) else None
+            if loc is not None and _does_something(llvm, symbol):
+                raise TileUnsupportedFeatureError(
+                    f"the value of {source.variable_name(number)}, a variable of the device, is computed when the "
+                    "program begins; give it a constant, or copy the value by cudaMemcpyToSymbol",
+                    loc,
+                )
+
+
+def without_constructors(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> str:
+    """The module without calls of constructors for variables in shared memory, which nobody constructs.
+    TileUnsupportedFeatureError, where such a variable is declared, for a constructor that does something."""
+    source, parts = Source(llvm, texts, defines), parts_of(llvm)
+    local = {name: _debug_of(v) for name, v in parts.variables.items() if "thread_local" in v.how and name[:3] == "_ZZ"}
+    guards = {f"_ZGV{name[2:]}": number for name, number in local.items() if source.is_shared(number)}
+    for guard, number in guards.items():
+        for body in (parts.functions[name].body for name, named in parts.calls.items() if guard in named):
+            _, constructs, *_ = re.split(rf"^(?=.*@{re.escape(guard)}\b)", body, flags=re.M)
+            names = (instruction(line).callee for line in constructs.split("\n"))
+            called = {name for name in names if name and not name.startswith("llvm.")}
+            if any(name not in parts.functions or _does_something(llvm, name) for name in called):
+                message = (
+                    f"the __shared__ variable {source.variable_name(number)} has a constructor that does something"
+                )
+                raise TileUnsupportedFeatureError(
+                    f"{message}, which nobody calls for shared memory; let a thread assign it, before a barrier",
+                    source.variable(number),
+                )
+    if not guards:
+        return llvm
+    named = "|".join(map(re.escape, guards))
+    llvm = re.sub(rf"^(  %\S+) = load i8, ptr @(?:{named}), align \d+", r"\1 = add i8 0, 1", llvm, flags=re.M)
+    return re.sub(rf"^(?:  store i8 1, ptr )?@(?:{named})(?: =|,).*\n", "", llvm, flags=re.M)
+
+
+def _computed(body: str) -> set[str]:
+    """The variables that a function stores a value in, or constructs."""
+    lines = list(map(instruction, body.split("\n")))
+    stored = [i.pointer for i in lines if i.op == "store" and i.pointer is not None]
+    made = [i.args[0] for i in lines if _CONSTRUCTOR.search(i.callee) and i.args]
+    return {operand.base.removeprefix("@").strip('"') for operand in (*stored, *made)}
+
+
+def _debug_of(variable: Variable) -> int:
+    """The number of the metadata of a variable; -1 for one without."""
+    number = variable.rest.rpartition("!dbg !")[2].split(",")[0]
+    return int(number) if number.isdigit() else -1
+
+
+def _does_something(llvm: str, symbol: str) -> bool:
+    """Whether a function, or one that it calls, writes more than variables of its own, or leaves the module."""
+    parts = parts_of(llvm)
+    for each in called_from(parts.calls, [symbol]):
+        lines = [instruction(line) for line in parts.functions[each].body.split("\n")]
+        own = {f"{i.result}" for i in lines if i.op == "alloca"}
+        for i in lines:
+            outside = i.callee and i.callee not in parts.functions and not i.callee.startswith("llvm.")
+            if outside or (i.op == "store" and i.pointer is not None and i.pointer.value not in own):
+                return True
+    return False
 
 
 def host_accesses(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> list[str]:

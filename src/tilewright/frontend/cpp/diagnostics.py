@@ -169,6 +169,13 @@ _TOOLKIT_HEADERS = (
     (r"cuda_(?:awbarrier|gl_|egl_|vdpau_)|cuda\w*(?:GL|EGL|VDPAU)", "this part of CUDA is not here"),
 )
 _MISSING = re.compile(r"'([^']+)' file not found")
+# What the compiler says of CUDA in the words of a CPU.
+_REWORDED = (
+    (
+        r"no template named '(?:texture|surface)'",
+        "references to textures and surfaces have left CUDA, and a CPU has neither; read an array through a pointer",
+    ),
+)
 
 
 # What the compiler was told to do without, by what it says of that.
@@ -335,6 +342,11 @@ def _wording(group: list[Message], headers: str) -> str:
     if missing is not None:
         found = (advice for start, advice in _TOOLKIT_HEADERS if re.match(start, missing[1]))
         return f"{text}; {next(found, 'give the folder that it is in by -I')}"
+    reworded = next((words for pattern, words in _REWORDED if re.match(pattern, text)), None)
+    if reworded is not None:
+        return reworded
+    if text.startswith("cannot jump"):
+        return ": ".join([text, *(m.text for m in group[1:] if m.text.startswith("jump "))])
     if group[0].file.startswith(headers):
         return re.sub(r"^static assertion failed(?: due to requirement '.*')?: ", "", text)
     if any("explicitly deleted" in m.text and m.file.startswith(headers) for m in group):

@@ -18,6 +18,7 @@ _GROUPS = {">": ("<", ">"), ")": ("(", ")"), "]": ("[", "]")}  # by their ends
 _CALLED = re.compile(
     r"\b(?!(?:if|while|for|switch|return|else|do)\b)[\w$]+\s*\Z|[]>]\s*\Z"
 )  # before the arguments of a call
+_LONGEST_CALLEE = 1 << 13  # characters
 _NO_BRACKET = re.compile(r"(?:->|<<|<=>|<=)\Z")  # operators among template arguments, which hold < or >
 
 
@@ -94,6 +95,14 @@ def _outside_brackets(masked: str, position: int, wanted: str) -> int:
 
 def _callee(masked: str, end: int) -> int:
     """The start of the expression that ends before ``end`` and names a kernel; -1 when there is none."""
+    begin, masked = max(end - _LONGEST_CALLEE, 0), masked[max(end - _LONGEST_CALLEE, 0) : end]
+    start = _callee_within(masked)
+    return start if start < 0 else begin + start
+
+
+def _callee_within(masked: str) -> int:
+    """Where the expression that ``masked`` ends with begins, as of ``_callee``."""
+    end = len(masked)
     while True:
         end = len(masked[:end].rstrip())
         while end and (group := _GROUPS.get(masked[end - 1])) is not None:

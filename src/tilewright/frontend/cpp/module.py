@@ -43,11 +43,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class CppKernel:
-    """One kernel, instantiated: ``expression`` is what was asked for, ``function`` its Tile IR."""
+    """One kernel, instantiated: ``expression`` is what was asked for, ``function`` its Tile IR, ``pieces`` what it
+    takes."""
 
     expression: str
     function: Function
     parameters: tuple[Parameter, ...]
+    pieces: tuple[Piece, ...]
 
 
 class Module:
@@ -161,7 +163,7 @@ class Module:
             parameters = tuple(
                 Parameter(param.argument, value.tile.dtype) for param, value in zip(function.params, function.body.args)
             )
-            found.append(CppKernel(expression, function, parameters))
+            found.append(CppKernel(expression, function, parameters, tuple(pieces)))
         return found
 
 

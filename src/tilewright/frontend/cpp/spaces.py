@@ -244,8 +244,41 @@ class Source:
 
     def is_variable_of_the_device(self, number: int) -> bool:
         """Whether a variable of the user, by the number of its metadata, is declared for the device alone."""
-        head = self._declared(number) or ""
-        return bool(re.search(r"\b__(?:device|constant)__\b", head)) and "__managed__" not in head
+        return self.is_variable_of_a_device(number) and "__managed__" not in (self._declared(number) or "")
+
+    def is_variable_of_a_device(self, number: int) -> bool:
+        """Whether a variable of the user, by the number of its metadata, is declared for devices."""
+        return bool(re.search(r"\b__(?:device|constant|managed)__\b", self._declared(number) or ""))
+
+    def is_shared(self, number: int) -> bool:
+        """Whether a variable of the user, by the number of its metadata, is declared to be in shared memory."""
+        return bool(re.search(r"\b__shared__\b", self._declared(number) or ""))
+
+    def variable(self, number: int) -> Loc | None:
+        """Where a variable of the user is declared, by the number of its metadata; None for others."""
+        fields = self._variable(number)
+        loc = self._locations.variable(fields)
+        if loc is None or loc.file not in self._masked:
+            return None
+        named = re.search(rf"\b{re.escape(fields['name'])}\b", self._line(loc))
+        return loc if named is None else replace(loc, column=named.start(), end_line=loc.line, end_column=named.end())
+
+    def variable_name(self, number: int) -> str:
+        """The name of a variable, by the number of its metadata."""
+        return self._variable(number).get("name", "")
+
+    def initialized(self, number: int) -> bool:
+        """Whether the line that declares a variable of the user, by the number of its metadata, gives it a value."""
+        loc, name = self.variable(number), self.variable_name(number)
+        declarator = rf"\b{re.escape(name)}\b\s*(?:\[[^][]*\]\s*)*([={{(])?"
+        found = None if loc is None else re.search(declarator, self._line(loc))
+        return found is not None and found[1] is not None
+
+    def _line(self, loc: Loc) -> str:
+        return self._masked[loc.file][self._start_of(loc) : self._start_of(replace(loc, line=loc.line + 1))]
+
+    def _variable(self, number: int) -> dict[str, str]:
+        return self._locations.fields(int(self._locations.fields(number).get("var", "!-1")[1:]))
 
     def place(self, number: int) -> Loc:
         """The location with this number in the metadata."""
@@ -253,7 +286,7 @@ class Source:
 
     def _declared(self, number: int) -> str | None:
         """The declaration of a variable of the user, by the number of its metadata; None for others."""
-        fields = self._locations.fields(int(self._locations.fields(number).get("var", "!-1")[1:]))
+        fields = self._variable(number)
         loc = self._locations.variable(fields)
         if loc is None or loc.file not in self._masked or "declaration" in fields:
             return None

@@ -23,7 +23,14 @@ from tilewright.frontend.python.source import assigned_names
 from tilewright.frontend.python.values import Keywords, Tile
 from tilewright.ir import errors
 from tilewright.language.functions import COMPILE_TIME
-from tilewright.language.static import ensure_constant, static_assert, static_eval, static_exception, static_iter
+from tilewright.language.static import (
+    ensure_constant,
+    static_assert,
+    static_assertion_failed,
+    static_eval,
+    static_exception,
+    static_iter,
+)
 
 if TYPE_CHECKING:
     from tilewright.frontend.python.semantics import ValueSemantics
@@ -105,12 +112,9 @@ def _assert(t: Tracer, node: ast.Call) -> None:
         t.fail(f"ct.static_assert needs a constant bool, not {describe(condition)}; use ct.assert_ at run time")
     if known:
         return
-    message = ""
-    if text is not None:
-        value = as_host_value(t, _either_eval(t, text))
-        message = "" if value is None else str(value)
+    message = None if text is None else host_eval(t, text)
     t.locate(node)
-    t.fail(message or "static assertion failed", errors.TileStaticAssertionError)
+    t.fail(static_assertion_failed(message), errors.TileStaticAssertionError)
 
 
 def _either_eval(t: Tracer, node: ast.expr) -> Any:

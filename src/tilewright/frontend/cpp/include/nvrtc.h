@@ -1,5 +1,6 @@
 // Compiling Tile C++ while a program runs, which `tilewright run` does. What nvrtcGetTileIR gives is an image for
-// cuModuleLoadData of this runtime. There is no PTX, nor other code for GPUs: what asks for it says so.
+// cuModuleLoadData of this runtime. Of SIMT kernels nvrtcGetPTX
+// and nvrtcGetCUBIN give it, too. There is no code for GPUs: what asks for it says so.
 #pragma once
 #pragma clang system_header
 #include <stddef.h>
@@ -46,11 +47,12 @@ nvrtcResult nvrtcGetTileIR(nvrtcProgram program, char* image);
 // A kernel is found in a module by the expression that names it.
 nvrtcResult nvrtcAddNameExpression(nvrtcProgram program, char const* expression);
 nvrtcResult nvrtcGetLoweredName(nvrtcProgram program, char const* expression, char const** name);
-// What there is not.
-#define TW_NVRTC_CODE(X) X(PTX) X(CUBIN) X(LTOIR) X(OptiXIR)
+// Of SIMT kernels alone, and what there is not.
+#define TW_NVRTC_SIMT_CODE(X) X(PTX) X(CUBIN)
+#define TW_NVRTC_CODE(X) X(LTOIR) X(OptiXIR)
 #define X(kind)                                                         \
     nvrtcResult nvrtcGet##kind##Size(nvrtcProgram program, size_t* size); \
     nvrtcResult nvrtcGet##kind(nvrtcProgram program, char* code);
-TW_NVRTC_CODE(X)
+TW_NVRTC_SIMT_CODE(X) TW_NVRTC_CODE(X)
 #undef X
 }

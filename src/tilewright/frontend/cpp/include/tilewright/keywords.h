@@ -8,7 +8,7 @@
 #define __constant__
 #define __managed__
 #ifdef TW_SIMT
-#define __shared__ static __thread
+#define __shared__ static thread_local
 #else
 #define __shared__ __attribute__((annotate("tw.shared")))
 #endif
