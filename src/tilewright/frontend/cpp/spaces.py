@@ -268,9 +268,10 @@ class Source:
         return self._variable(number).get("name", "")
 
     def initialized(self, number: int) -> bool:
-        """Whether the line that declares a variable of the user, by the number of its metadata, gives it a value."""
+        """Whether the line that declares a variable in shared memory, by the number of its metadata, gives it a value."""
         loc, name = self.variable(number), self.variable_name(number)
-        declarator = rf"\b{re.escape(name)}\b\s*(?:\[[^][]*\]\s*)*([={{(])?"
+        # The line of what a macro declares may mention it, and assign it.
+        declarator = rf"\b__shared__\b[^;{{}}]*?\b{re.escape(name)}\b\s*(?:\[[^][]*\]\s*)*([={{(])?"
         found = None if loc is None else re.search(declarator, self._line(loc))
         return found is not None and found[1] is not None
 
