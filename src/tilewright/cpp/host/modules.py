@@ -249,7 +249,8 @@ class Modules:
         return SUCCESS
 
     def _simt_function(self, image: bytes, name: str) -> int | None:
-        """The address of the SIMT kernel of an image that a symbol or an expression names, None if there is none."""
+        """The address of the SIMT kernel of an image that a symbol or an expression names, or of the variable of that
+        name, None if there is none."""
         request = _request_of(image)
         if not _SIMT.search(request.text):
             return None
@@ -262,8 +263,8 @@ class Modules:
                 symbols = {other: symbol for symbol, title in unit.simt for other in (symbol, _plain(title))}
                 self._simt[image] = ctypes.CDLL(file.name), symbols
         module, symbols = self._simt[image]
-        symbol = symbols.get(name) or symbols.get(_plain(name))
-        return None if symbol is None else ctypes.cast(module[symbol], ctypes.c_void_p).value
+        symbol = symbols.get(name) or symbols.get(_plain(name)) or name
+        return ctypes.cast(module[symbol], ctypes.c_void_p).value if hasattr(module, symbol) else None
 
     def _find(self, image: int, size: int, name: bytes, parts: Any, count: Any, function: Any) -> int:
         key = ctypes.string_at(image, size), name.decode()

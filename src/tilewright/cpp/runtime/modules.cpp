@@ -382,6 +382,20 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
     *function = (CUfunction)loaded[loaded.count - 1];
     return CUDA_SUCCESS;
 }
+CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module, char const* name) {
+    if (!module || !name) return module ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+    part parts[most_parameters];
+    unsigned count;
+    void* found = nullptr;
+    if (finder) finder(module->image, module->size, name, parts, &count, &found);
+    else found = dlsym(module->library, name);
+    Dl_info about;
+    ElfW(Sym)* symbol = nullptr;
+    if (!found || !dladdr1(found, &about, (void**)&symbol, RTLD_DL_SYMENT) || !symbol || ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT) return CUDA_ERROR_NOT_FOUND;
+    if (address) *address = CUdeviceptr(__tw_symbol(found, symbol->st_size));
+    if (bytes) *bytes = symbol->st_size;
+    return CUDA_SUCCESS;
+}
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
     if (!value || !function) return value ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
     *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? int(((kernel const*)function)->bound) : 0;
@@ -421,6 +435,9 @@ cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, char const* path, cu
     return report(cudaError_t(cuModuleLoad((CUmodule*)library, path)));
 }
 cudaError_t cudaLibraryUnload(cudaLibrary_t library) { return report(cudaError_t(cuModuleUnload((CUmodule)library))); }
+cudaError_t cudaLibraryGetGlobal(void** address, size_t* bytes, cudaLibrary_t library, char const* name) {
+    return report(cudaError_t(cuModuleGetGlobal((CUdeviceptr*)address, bytes, (CUmodule)library, name)));
+}
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, char const* name) {
     return report(cudaError_t(cuModuleGetFunction((CUfunction*)kernel, (CUmodule)library, name)));
 }

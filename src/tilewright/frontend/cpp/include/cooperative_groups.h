@@ -3,6 +3,20 @@
 #pragma clang system_header
 #include "cuda_runtime.h"
 
+namespace cooperative_groups {
+template <typename T>
+struct plus { T operator()(T x, T y) const { return x + y; } };
+template <typename T>
+struct less { T operator()(T x, T y) const { return y < x ? y : x; } };
+template <typename T>
+struct greater { T operator()(T x, T y) const { return x < y ? y : x; } };
+template <typename T>
+struct bit_and { T operator()(T x, T y) const { return x & y; } };
+template <typename T>
+struct bit_or { T operator()(T x, T y) const { return x | y; } };
+template <typename T>
+struct bit_xor { T operator()(T x, T y) const { return x ^ y; } };
+}  // namespace cooperative_groups
 #ifdef TW_SIMT
 namespace cooperative_groups {
 inline unsigned __tw_rank() {
@@ -217,18 +231,6 @@ inline void wait(Group const& group, TW_PLACE) { group.sync(file, line); }
 template <unsigned Stages, typename Group>
 inline void wait_prior(Group const& group, TW_PLACE) { group.sync(file, line); }
 
-template <typename T>
-struct plus { T operator()(T x, T y) const { return x + y; } };
-template <typename T>
-struct less { T operator()(T x, T y) const { return y < x ? y : x; } };
-template <typename T>
-struct greater { T operator()(T x, T y) const { return x < y ? y : x; } };
-template <typename T>
-struct bit_and { T operator()(T x, T y) const { return x & y; } };
-template <typename T>
-struct bit_or { T operator()(T x, T y) const { return x | y; } };
-template <typename T>
-struct bit_xor { T operator()(T x, T y) const { return x ^ y; } };
 // All lanes get the result, in the order that all lanes combine in.
 template <unsigned Size, typename Parent, typename T, typename F>
 inline T reduce(thread_block_tile<Size, Parent> const& group, T value, F&& combine, TW_PLACE) {
@@ -294,17 +296,5 @@ class thread_block_tile;
 class coalesced_group;
 class thread_group;
 struct grid_group;
-template <typename T>
-struct plus;
-template <typename T>
-struct less;
-template <typename T>
-struct greater;
-template <typename T>
-struct bit_and;
-template <typename T>
-struct bit_or;
-template <typename T>
-struct bit_xor;
 }  // namespace cooperative_groups
 #endif

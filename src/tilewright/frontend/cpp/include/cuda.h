@@ -148,6 +148,7 @@ CUresult cuModuleLoadData(CUmodule* module, void const* image);
 CUresult cuModuleLoad(CUmodule* module, char const* path);
 CUresult cuModuleUnload(CUmodule module);
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* name);
+CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module, char const* name);
 CUresult cuGetProcAddress(char const* name, void** function, int version, cuuint64_t flags,
                           CUdriverProcAddressQueryResult* found = nullptr);
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function);
@@ -508,7 +509,7 @@ TW_NONE(cuMemcpyAtoA) TW_NONE(cuMemcpyAtoD) TW_NONE(cuMemcpyAtoH) TW_NONE(cuMemc
 TW_NONE(cuMemcpyBatchAsync) TW_NONE(cuMemcpyDtoA) TW_NONE(cuMemcpyHtoA) TW_NONE(cuMemcpyHtoAAsync)
 TW_NONE(cuMipmappedArrayCreate) TW_NONE(cuMipmappedArrayDestroy) TW_NONE(cuMipmappedArrayGetLevel)
 TW_NONE(cuMipmappedArrayGetMemoryRequirements) TW_NONE(cuMipmappedArrayGetSparseProperties)
-TW_NONE(cuModuleEnumerateFunctions) TW_NONE(cuModuleGetFunctionCount) TW_NONE(cuModuleGetGlobal)
+TW_NONE(cuModuleEnumerateFunctions) TW_NONE(cuModuleGetFunctionCount)
 TW_NONE(cuModuleGetSurfRef) TW_NONE(cuModuleGetTexRef) TW_NONE(cuMulticastAddDevice) TW_NONE(cuMulticastBindAddr)
 TW_NONE(cuMulticastBindMem) TW_NONE(cuMulticastCreate) TW_NONE(cuMulticastGetGranularity) TW_NONE(cuMulticastUnbind)
 TW_NONE(cuOccupancyAvailableDynamicSMemPerBlock) TW_NONE(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)

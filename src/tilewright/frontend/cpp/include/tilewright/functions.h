@@ -44,6 +44,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, void const* image, cudaJ
 cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, char const* path, cudaJitOption*, void**, unsigned int,
                                     cudaLibraryOption*, void**, unsigned int);
 cudaError_t cudaLibraryUnload(cudaLibrary_t library);
+cudaError_t cudaLibraryGetGlobal(void** address, size_t* bytes, cudaLibrary_t library, char const* name);
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, char const* name);
 }
 // Functions and kernels are handles of the same thing, which launches take as they take the address of a kernel.

@@ -38,7 +38,7 @@
     TW_ENTRY(cudaGraphicsUnmapResources) TW_ENTRY(cudaGraphicsUnregisterResource) TW_ENTRY(cudaGreenCtxCreate) \
     TW_ENTRY(cudaImportExternalMemory) TW_ENTRY(cudaImportExternalSemaphore) TW_ENTRY(cudaIpcCloseMemHandle) \
     TW_ENTRY(cudaIpcGetEventHandle) TW_ENTRY(cudaIpcGetMemHandle) TW_ENTRY(cudaIpcOpenEventHandle) \
-    TW_ENTRY(cudaIpcOpenMemHandle) TW_ENTRY(cudaLibraryEnumerateKernels) TW_ENTRY(cudaLibraryGetGlobal) \
+    TW_ENTRY(cudaIpcOpenMemHandle) TW_ENTRY(cudaLibraryEnumerateKernels) \
     TW_ENTRY(cudaLibraryGetKernelCount) TW_ENTRY(cudaLibraryGetManaged) \
     TW_ENTRY(cudaLibraryGetUnifiedFunction) TW_ENTRY(cudaLogsCurrent) TW_ENTRY(cudaLogsDumpToFile) \
     TW_ENTRY(cudaLogsDumpToMemory) TW_ENTRY(cudaLogsRegisterCallback) TW_ENTRY(cudaLogsUnregisterCallback) \
