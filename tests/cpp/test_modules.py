@@ -317,7 +317,8 @@ template <typename F> __tile_global__ void tile(View v, F f, Scale s) {
   auto part = ct::partition_view{ct::tensor_span{v.p, ct::extents{v.n}}, ct::shape<4>{}};
   part.store_masked(part.load_masked(ct::bid().x) * f(s.a) + s.b, ct::bid().x);
 }
-template <typename F> __global__ void simt(View v, F, Scale s) { if (threadIdx.x < v.n) v.p[threadIdx.x] += s.b; }
+extern "C" __constant__ float factor[2] = {1, 1};
+template <typename F> __global__ void simt(View v, F, Scale s) { if (threadIdx.x < v.n) v.p[threadIdx.x] += s.b * factor[1]; }
 )";
 struct { float* p; int n; } v; struct { char kind; float a, b; } s{'s', 1.5f, 1};
 int main() {
@@ -328,6 +329,8 @@ int main() {
   size_t size = 0; nvrtcGetPTXSize(program, &size); std::string ptx(size, 0); nvrtcGetPTX(program, ptx.data());
   cuInit(0); printf("%d\n", cuModuleLoadData(&module, ptx.data()));
   cudaMallocManaged(&v.p, 40); v.n = 10; for (int i = 0; i < 10; ++i) v.p[i] = i;
+  CUdeviceptr factor; float three[] = {0, 3}; printf("%d ", cuModuleGetGlobal(&factor, &size, module, "factor"));
+  printf("%d %d\n", int(size), cuMemcpyHtoD(factor, three, 8));
   char empty; void* arguments[] = {&v, &empty, &s};
   for (auto each : expressions) {
     nvrtcGetLoweredName(program, each, &name); cuModuleGetFunction(&f, module, name);
@@ -348,5 +351,5 @@ def test_classes_as_parameters_and_template_arguments(tmp_path: Path, alone: boo
         subprocess.run([*command, "c++", str(source), "-o", str(program)], check=True, timeout=300)
     words = [str(program)] if alone else [*command, "check", str(source)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
-    assert done.stdout.splitlines() == ["NVRTC_SUCCESS", "0", "4 28", "5 29"], done.stderr
+    assert done.stdout.splitlines() == ["NVRTC_SUCCESS", "0", "0 8 0", "4 28", "7 31"], done.stderr
     assert done.returncode == 0, done.stderr

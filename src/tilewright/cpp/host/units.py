@@ -20,6 +20,7 @@ from tilewright.frontend.cpp.device_limits import (
     refuse_host_constructs,
     refuse_long_double,
     refuse_values,
+    refuse_writes,
     without_constructors,
 )
 from tilewright.frontend.cpp.launches import launches_as_calls
@@ -30,6 +31,7 @@ from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynami
 from tilewright.frontend.cpp.spaces import (
     SIMT,
     device_functions,
+    refuse_calls_of_kernels,
     refuse_device_functions,
     refuse_host_functions,
     refuse_kernels_of_hosts,
@@ -55,6 +57,7 @@ def compiled(request: Request) -> Made:
         refuse_kernels_of_hosts(llvm, set(simt) - {*_annotated(device.llvm, "tw.simt")}, texts)
         llvm, files = joined(llvm, device.llvm, simt), tuple(dict.fromkeys((*files, *device.files)))
     threads = SimtModule(llvm, {})
+    refuse_calls_of_kernels(host.llvm, [*kernels, *simt], texts, dict(request.defines))
     refuse_tile_functions(llvm, kernels, texts, dict(request.defines))
     refuse_device_functions(llvm, texts, dict(request.defines))
     if simt or "@__tw_simt_" in llvm:
@@ -64,6 +67,7 @@ def compiled(request: Request) -> Made:
         threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)
     if simt or _shares(texts):
         refuse_values(llvm, texts, dict(request.defines))
+        refuse_writes(llvm, texts, dict(request.defines))
     described = module.described(host.llvm, [*kernels, *simt])
     pieces = {symbol: found for symbol, _, found in described[: len(kernels)]}
     number = file_number(request, llvm)

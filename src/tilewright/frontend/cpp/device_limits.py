@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from tilewright.frontend.cpp.llvm_instruction import debug_of, instruction
-from tilewright.frontend.cpp.llvm_module import Variable, called_from, parts_of
+from tilewright.frontend.cpp.llvm_module import Definition, Variable, called_from, parts_of
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.names import source_name
 from tilewright.frontend.cpp.spaces import DEVICES, Source
@@ -133,6 +133,24 @@ def refuse_values(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str
                 )
 
 
+def refuse_writes(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> None:
+    """TileUnsupportedFeatureError, at its place, for a write of code for devices to a ``__constant__`` variable.
+    Parameters as of ``refuse_host_functions``."""
+    source, parts = Source(llvm, texts, defines), parts_of(llvm)
+    written = {name: _debug_of(each) for name, each in parts.variables.items() if each.kind == "global"}
+    fixed = {name for name, number in written.items() if source.is_constant(number)}
+    for user in sorted(name for name, named in parts.calls.items() if named & fixed):
+        if source.function_without(DEVICES, user) is not None:
+            continue
+        for debug, variable, reads in _accesses(parts.functions[user], fixed):
+            if not reads:
+                raise TileUnsupportedFeatureError(
+                    f"{source_name(user)}() runs on the device and writes {source_name(variable)}, a __constant__ "
+                    "variable, which only the host may, by cudaMemcpyToSymbol; declare it __device__",
+                    source.place(debug),
+                )
+
+
 def without_constructors(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> str:
     """The module without calls of constructors for variables in shared memory, which nobody constructs.
     TileUnsupportedFeatureError, where such a variable is declared, for a constructor that does something."""
@@ -196,19 +214,24 @@ def host_accesses(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str
     for user in sorted(name for name, named in parts.calls.items() if named & of_device):
         if source.function_without(DEVICES, user) is None:
             continue
-        lines = parts.functions[user].body.split("\n")
-        definitions = {i.result: i for i in map(instruction, lines) if i.op == "getelementptr"}
-        for i in map(instruction, lines):
-            copies = i.callee.startswith("llvm.memcpy.")
-            for k, operand in enumerate(i.args[:2] if copies else filter(None, [i.pointer])):
-                while operand.value in definitions:
-                    operand = definitions[operand.value].args[0]
-                variable = operand.base.removeprefix("@").strip('"')
-                if variable in of_device and i.debug is not None:
-                    how = "From" if i.op == "load" or k else "To"
-                    at = source.place(i.debug)
-                    warnings.setdefault(f"{at} {variable}", _warning(at, user, variable, how))
+        for debug, variable, reads in _accesses(parts.functions[user], of_device):
+            at = source.place(debug)
+            warnings.setdefault(f"{at} {variable}", _warning(at, user, variable, "From" if reads else "To"))
     return list(warnings.values())
+
+
+def _accesses(function: Definition, variables: Collection[str]) -> Iterator[tuple[int, str, bool]]:
+    """The debug numbers of accesses of ``variables``, with what they access, and whether they read it."""
+    lines = list(map(instruction, function.body.split("\n")))
+    definitions = {i.result: i for i in lines if i.op == "getelementptr"}
+    for i in lines:
+        copies = i.callee.startswith("llvm.memcpy.")
+        for k, operand in enumerate(i.args[:2] if copies else filter(None, [i.pointer])):
+            while operand.value in definitions:
+                operand = definitions[operand.value].args[0]
+            variable = operand.base.removeprefix("@").strip('"')
+            if variable in variables and i.debug is not None:
+                yield i.debug, variable, i.op == "load" or k == 1
 
 
 def _warning(at: Loc, user: str, variable: str, how: str) -> str:

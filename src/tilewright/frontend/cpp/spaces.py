@@ -23,6 +23,7 @@ from tilewright.ir.reachable import reachable
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\(?:.|\n))*)", re.MULTILINE)
 _COORDINATES = ("__tw_bid", "__tw_num_blocks")  # of tile code, which has handles in the types of its other functions
 _OF_HOSTS = re.compile(r"/__(?:algorithm|random)/|/random(?:\.\w+)?$")
+_CONFIGURES = ("_ZN9__tw_host9configure", "__tw_host_configure")  # what a launch calls first
 _CONSTANT = re.compile(r"(?i:constexpr)(?!_SINCE_CXX2[36])|consteval")
 _LAMBDA = re.compile(r"U[lT]|\$_\d")  # in the symbol of its operator(): it is for where it is written
 
@@ -81,6 +82,22 @@ def refuse_device_functions(llvm: str, texts: Mapping[str, str], defines: Mappin
                     f"{source_name(caller)}() is for the host and calls {source.name(symbol)}(), which is for the "
                     "device alone; declare it __host__ __device__, or launch a kernel that calls it",
                     at,
+                )
+
+
+def refuse_calls_of_kernels(
+    llvm: str, kernels: Collection[str], texts: Mapping[str, str], defines: Mapping[str, str | int]
+) -> None:
+    """TileUnsupportedFeatureError, at the call, for one of ``kernels`` that is called like a function."""
+    source, parts, symbols = Source(llvm, texts, defines), parts_of(llvm), set(kernels)
+    for caller in (name for name, called in parts.calls.items() if called & symbols):
+        configured = 0
+        for i in map(instruction, parts.functions[caller].body.split("\n")):
+            configured += i.callee.startswith(_CONFIGURES) - (i.callee in symbols)
+            if configured < 0:
+                raise TileUnsupportedFeatureError(
+                    f"the kernel {source.name(i.callee)} is called like a function; kernels are launched, by <<<...>>>",
+                    source.call(caller, i.callee),
                 )
 
 
@@ -253,6 +270,10 @@ class Source:
     def is_shared(self, number: int) -> bool:
         """Whether a variable of the user, by the number of its metadata, is declared to be in shared memory."""
         return bool(re.search(r"\b__shared__\b", self._declared(number) or ""))
+
+    def is_constant(self, number: int) -> bool:
+        """Whether a variable of the user, by the number of its metadata, is declared to be in constant memory."""
+        return bool(re.search(r"\b__constant__\b", self._declared(number) or ""))
 
     def variable(self, number: int) -> Loc | None:
         """Where a variable of the user is declared, by the number of its metadata; None for others."""
