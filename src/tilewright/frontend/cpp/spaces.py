@@ -97,7 +97,7 @@ def refuse_calls_of_kernels(
             if configured < 0:
                 raise TileUnsupportedFeatureError(
                     f"the kernel {source.name(i.callee)} is called like a function; kernels are launched, by <<<...>>>",
-                    source.call(caller, i.callee),
+                    source.declaration(caller) if i.debug is None else source.place(i.debug),
                 )
 
 
