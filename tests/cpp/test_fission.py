@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.simt_programs import SPLIT
 
-from tilewright.cpp.host import fission, strides
+from tilewright.cpp.host import fission, permutations, strides
 
 
 def printed(program: Path, text: str) -> tuple[str, str]:
@@ -24,12 +24,45 @@ def printed(program: Path, text: str) -> tuple[str, str]:
 def test_kernels_give_the_same_in_every_way_of_running_them(tmp_path: Path) -> None:
     program = tmp_path / "program.cu"
     out, reports = printed(program, SPLIT)
-    names = ("reduce", "nested", "counters", "votes", "lanes", "lanes")
+    names = ("reduce", "nested", "counters", "votes", "lanes", "lanes", "tree", "turns")
     wanted = [f"{name} same 1 cudaSuccess" for name in names for _ in range(2)]
     assert out.splitlines() == [*wanted, "cudaErrorLaunchFailure"]
     line = next(i for i, text in enumerate(SPLIT.split("\n"), 1) if "i < t" in text)
     reason = "a barrier that not all threads of the block reach: others have left its loop"
     assert reports.splitlines() == [f"tilewright: {program}:{line}: {reason}"]
+
+
+EXCHANGE = """entry:
+  br label %tw.wait0
+tw.wait0:
+  %given = call ptr @__tw_simt_exchange(i32 -1, i64 5, i32 4, ptr @file, i32 3)
+  br label %tw.go0
+tw.go0:
+  {index}
+  %at = getelementptr i32, ptr %given, i32 %from
+  %word = load i32, ptr %at, align 4
+  store i32 %word, ptr %out, align 4
+  ret void
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "lanes"),
+    [
+        ("%from = add i32 %tw.c12, 4", [(lane + 4) % 32 for lane in range(32)]),
+        ("%from = xor i32 %tw.c12, 5", [lane ^ 5 for lane in range(32)]),
+        ("%from = and i32 %tw.c0, 24", [lane & 24 for lane in range(32)]),
+        ("%from = and i32 %by, 31", None),
+        ("%from = and i32 %tw.c0, 63", None),
+    ],
+)
+def test_words_that_lanes_read_are_known_where_they_depend_on_the_lane_alone(
+    index: str, lanes: list[int] | None
+) -> None:
+    kernel = fission.split(EXCHANGE.format(index=index))
+    assert kernel is not None
+    words = {"  %word = load i32, ptr %at, align 4": tuple(lanes)} if lanes else None
+    assert permutations.reads(kernel) == ({1: permutations.Reads("i32", words)} if words else {})
 
 
 STRIDES = r"""#include <cstdio>

@@ -192,6 +192,34 @@ KERNEL lanes(Numbers n, int* out) {
   if (lane >= 20) { out[blockIdx.x * 128 + t] = v; return; }
   out[blockIdx.x * 128 + t] = v + __shfl_sync(0xfffffu, v, lane / 2) + __all_sync(0xfffffu, v > 0);
 }
+KERNEL tree(Numbers n, int* out) {
+  BEGIN;
+  __shared__ int s[256];
+  int offset = 1;
+  s[2 * t] = t * n.a; s[2 * t + 1] = t ^ 5;
+  for (int d = 128; d > 0; d /= 2) {
+    __syncthreads();
+    if (t < d) { int a = offset * (2 * t + 1) - 1, b = offset * (2 * t + 2) - 1; s[b] += s[a]; }
+    offset *= 2;
+  }
+  if (t == 0) s[255] = offset;
+  for (int d = 1; d < 256; d *= 2) {
+    offset /= 2;
+    __syncthreads();
+    if (t < d) { int a = offset * (2 * t + 1) - 1, b = offset * (2 * t + 2) - 1, v = s[a]; s[a] = s[b]; s[b] += v; }
+  }
+  __syncthreads();
+  out[blockIdx.x * 128 + t] = s[2 * t] + 31 * s[2 * t + 1] + t;
+}
+KERNEL turns(Numbers n, int* out) {
+  BEGIN;
+  unsigned all = n.a > 2 ? ~0u : 1u;
+  int v = __shfl_up_sync(all, t * n.a, 2, 16);
+  v += __shfl_sync(all, v, v >> 3 & 31) ^ __reduce_max_sync(all, v * 7 % 64);
+  v += __shfl_xor_sync(all, v, 7) - __shfl_sync(~0u, v, 9);
+  v = v * 31 + __popc(__ballot_sync(all, v & 1)) + int(__shfl_down_sync(~0u, (long long)v << 20, 5) >> 20);
+  out[blockIdx.x * 128 + t] = v;
+}
 KERNEL left(int* out) {
   BEGIN;
   for (int i = 0; i < t; ++i) { out[t] = i; __syncthreads(); }
@@ -210,6 +238,7 @@ int main() {
   SAME(counters, dim3(64, 2));
   SAME(votes, dim3(4, 32));
   SAME(lanes, dim3(128)); SAME(lanes, dim3(8, 16));
+  SAME(tree, 128); SAME(turns, dim3(16, 4, 2));
   int* p; cudaMallocManaged(&p, 1024);
   left<0><<<1, 3>>>(p);
   printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 from tilewright.cpp.host.control_flow import definitions_of
 from tilewright.cpp.host.debug_info import Line
-from tilewright.cpp.host.uniform import Block, same_value
+from tilewright.cpp.host.uniform import Block, post_dominators, same_value
 from tilewright.frontend.cpp.llvm_instruction import LIFETIME, Instruction, instruction
 from tilewright.ir.reachable import reachable
 
 IN_PLANE = "%tw.flat"  # threadIdx.y * blockDim.x + threadIdx.x
+IN_BLOCK = "%tw.rank"  # (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x
 _FITS = 1 << 21  # times the threads of a block
 _SWAPPED = {"ult": "ugt", "slt": "sgt", "ule": "uge", "sle": "sge", "eq": "eq"}
 _SWAPPED |= {other: how for how, other in _SWAPPED.items()} | {"ne": "ne"}
@@ -25,7 +26,7 @@ _NOT = {"uge": "ult", "sge": "slt", "ugt": "ule", "sgt": "sle", "ne": "eq"}
 @dataclass(frozen=True)
 class Guard:
     """A region in two: ``asked`` stores in ``%tw.bound`` how many threads of a row run ``body``, and behind it of which
-    distance, and ends as all do."""
+    distance, ends as all do, and leaves behind what is uniform; ``body`` leaves none of that, and ends anywhere."""
 
     asked: list[Block]
     body: list[Block]
@@ -49,7 +50,7 @@ class Values:
 
 
 def in_plane(lines: Iterable[str]) -> list[str]:
-    """``lines`` with ``IN_PLANE`` where they compute it."""
+    """``lines`` with ``IN_PLANE`` and ``IN_BLOCK`` where they compute these."""
     lines = list(lines)
     definitions = definitions_of(lines)
 
@@ -57,17 +58,22 @@ def in_plane(lines: Iterable[str]) -> list[str]:
         same = _same(value, definitions)
         return value if same is None else plain(same)
 
-    def row(value: str) -> bool:
+    def parts(value: str, op: str) -> list[tuple[str, str]]:
+        """The operands of ``value``, in both orders, if ``op`` computes it."""
         i = _definition(value, definitions)
-        return (i.op, i.type) == ("mul", "i32") and {*map(plain, i.values)} == {"%tw.c1", "%tw.c6"}
+        a, b = map(plain, i.values) if (i.op, i.type) == (op, "i32") else ("", "")
+        return [(a, b), (b, a)]
+
+    def row(value: str) -> str:
+        """What a thread is known by whose row begins at ``value``."""
+        first = next((b for a, b in parts(value, "mul") if a == "%tw.c6"), "")
+        rows = next((b for a, b in parts(first, "add") if a == "%tw.c1"), "")
+        return IN_PLANE if first == "%tw.c1" else IN_BLOCK if ("%tw.c7", "%tw.c2") in parts(rows, "mul") else ""
 
     def edited(line: str) -> str:
         i = instruction(line)
-        if (i.op, i.type) != ("add", "i32") or not any(
-            plain(a) == "%tw.c0" and row(b) for a, b in (i.values, i.values[::-1])
-        ):
-            return line
-        return f"  {i.result} = add i32 {IN_PLANE}, 0{line[i.end :]}"
+        number = next((row(b) for a, b in parts(i.result, "add") if a == "%tw.c0" and row(b)), "")
+        return f"  {i.result} = add i32 {number}, 0{line[i.end :]}" if number else line
 
     return [edited(line) for line in lines]
 
@@ -91,8 +97,8 @@ def guard(
     quiet: Collection[int],
 ) -> Guard | None:
     """The parts of a region, if threads part at one comparison of their number in a row with what is known to be
-    uniform, and those on one side of it only go on to where all end, one of the barriers ``quiet``, which count
-    nothing. All may load from ``variables``, and store to ``private`` ones."""
+    uniform, and those on one side of it only go on to where all end, which are barriers of ``quiet``, which count
+    nothing, and the same one for all. All may load from ``variables``, and store to ``private`` ones."""
     blocks = {f"%{block.label}": block for block in region}
     start = f"%{region[0].label}"
     skipping: dict[str, tuple[str, str]] = {}  # the block that parts, what those go on with who do something, and not
@@ -120,8 +126,11 @@ def guard(
     behind = set(reachable([work, skip], lambda name: blocks[name].successors()))
     if at in behind or not all(_is_quiet(blocks[name], variables, private) for name in prefix):
         return None
+    after_both = post_dominators({name: blocks[name].successors() for name in behind})
+    common = after_both[work] & after_both[skip]
+    join = max(common, key=lambda name: len(after_both[name] & common), default="")
     ends = {_end(blocks[name]) for name in behind} - {None}
-    if len(ends) != 1 or not ends & {0, *quiet}:
+    if (len(ends) != 1 and not join) or not ends <= {0, *quiet}:
         return None
     of_work = set(reachable([work] if exact[at] else [work, skip], lambda name: blocks[name].successors()))
     before = {other: {name for name in prefix if other in blocks[name].successors()} for other in prefix}
@@ -135,6 +144,8 @@ def guard(
         elif name in leading:
             to = [n for n in block.successors() if n in leading or n == at]
             body.append(block if len(to) > 1 else replace(block, lines=_going_to(block, to[0], ())))
+        elif name == join:  # behind it there is nothing but what is done once
+            body.append(replace(block, lines=["  ret void"], barrier=0))
         elif name in of_work:
             body.append(block)
     return Guard(asked, body)

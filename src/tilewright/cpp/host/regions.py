@@ -5,14 +5,15 @@ It checks that the threads ended a region at the same barrier, and goes on with 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.backends.native.templates import filled
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import HALVES, LEAVES, NEXT, SCALARS, Barrier, Split, addressed_names, names_in
-from tilewright.cpp.host.guards import IN_PLANE
+from tilewright.cpp.host.guards import IN_BLOCK, IN_PLANE
 from tilewright.cpp.host.liveness import live
+from tilewright.cpp.host.permutations import Reads
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.strides import COUNTS, YIELD
 from tilewright.cpp.host.uniform import Block
@@ -39,12 +40,18 @@ def _is_of_a_thread(line: str) -> bool:
 
 
 def region_functions(
-    kernel: Split, names: Names, parameters: Sequence[str], debug: DebugInfo, subprogram: int | None
+    kernel: Split,
+    names: Names,
+    parameters: Sequence[str],
+    debug: DebugInfo,
+    subprogram: int | None,
+    permuted: Mapping[int, Reads],
 ) -> list[str]:
     """The regions as functions with ``parameters`` and, behind them, the number of the thread, the outcome of the
     barrier before, where votes are counted, the variables of ``frame`` (where warps go on for themselves, at
     ``%tw.slot`` of those that may be ``kept_by_warps``), and those of ``uniform`` before and after the
-    region: a thread must not see what another one has made of them. Their locations are those of ``subprogram``."""
+    region: a thread must not see what another one has made of them. Their locations are those of ``subprogram``. Of
+    regions that read ``permuted`` words there is another function, which finds these one array behind the other."""
     frame = [f"ptr %tw.f{i}" for i in range(len(kernel.frame))]
     frame += [f"ptr %tw.{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
     own = ["i64 %tw.thread", "i32 %tw.outcome", "ptr %tw.votes"]
@@ -52,8 +59,16 @@ def region_functions(
     own += ["i64 %tw.slot"] if kernel.by_warps else []
     given, texts = ", ".join([*parameters, *own, *frame]), []
 
-    def add(name: str, region: Sequence[Block], group: str, parameters: str, even: Sequence[str] = ()) -> None:
-        location, lines = debug.part(subprogram, _region(kernel, region, even))
+    def add(
+        name: str,
+        region: Sequence[Block],
+        group: str,
+        parameters: str,
+        even: Sequence[str] = (),
+        words: Reads | None = None,
+        leaving: Sequence[str] = kernel.uniform,
+    ) -> None:
+        location, lines = debug.part(subprogram, _region(kernel, region, even, words, leaving))
         lines = [line + group if _is_of_a_thread(line) else line for line in lines]
         texts.append("\n".join([f"define internal i32 @{name}({parameters}) alwaysinline{location} {{", *lines, "}"]))
 
@@ -64,8 +79,12 @@ def region_functions(
         if k in even:
             counts = (f"ptr %tw.even{kernel.frame.index(name)}" for name in even[k])
             add(names.even(k), region, group, ", ".join([given, *counts]), even[k])
-        add(names.region(k), region if guard is None else guard.body, group, given)
-        if guard is not None:
+        if k in permuted and permuted[k].lines:
+            add(names.permuted(k), region, group, given, words=permuted[k])
+        if guard is None:
+            add(names.region(k), region, group, given)
+        else:
+            add(names.region(k), guard.body, group, given, leaving=())
             add(names.asked(k), guard.asked, "", f"{given}, ptr %tw.bound")
     return texts
 
@@ -95,13 +114,28 @@ def knows_rows(kernel: Split, k: int) -> bool:
     return bool(used.union(*(instruction(line).names for line in lines)) & {"%tw.c0", "%tw.c1"})
 
 
-def _region(kernel: Split, region: Sequence[Block], even: Sequence[str]) -> list[str]:
+def _permuted(words: Reads) -> tuple[list[str], dict[str, str]]:
+    """Lines that load, for each of those of ``words``, what a lane gets, and what these lines become. All lanes load
+    it, as far as the vectorizer is to know, so that it masks nothing."""
+    loads, becomes = list[str](), dict[str, str]()
+    for number, (line, lanes) in enumerate(words.lines.items()):
+        i, at = instruction(line), f"%tw.permuted{number}"
+        whole = i.type.startswith("<")
+        loads += [f"  {at}.all = getelementptr {words.word}, ptr %tw.taken, i64 {number * len(lanes)}"]
+        loads += [f"  {at}.at = getelementptr {words.word}, ptr {at}.all, i64 {'0' if whole else '%tw.lane'}"]
+        loads += [f"  {at} = load {i.type}, ptr {at}.at, align 1"]
+        becomes[line] = f"  {i.result} = bitcast {i.type} {at} to {i.type}"
+    return loads, becomes
+
+
+def _region(
+    kernel: Split, region: Sequence[Block], even: Sequence[str], words: Reads | None, leaving: Sequence[str]
+) -> list[str]:
     used = names_in(region)
+    loads, becomes = _permuted(words) if words else ([], {})
     own = used - set(kernel.frame)
-    lines = []
-    if "%tw.c12" in used:
-        lane = "trunc i64 %tw.lane to i32" if kernel.by_warps else "and i32 %tw.number, 31"
-        lines = ["  %tw.number = trunc i64 %tw.thread to i32", f"  %tw.c12 = {lane}"]
+    lines = [f"  {IN_BLOCK} = trunc i64 %tw.thread to i32"]
+    lines += [f"  %tw.c12 = {'trunc i64 %tw.lane to i32' if kernel.by_warps else f'and i32 {IN_BLOCK}, 31'}"]
     lines += ["  %tw.row = mul i32 %tw.c1, %tw.c6", f"  {IN_PLANE} = add i32 %tw.c0, %tw.row"]
     allocas = ((name, type) for name, type in kernel.allocas.items() if name in own)
     lines += [f"  {name} = alloca {type}{kernel.alignments.get(name, '')}" for name, type in allocas]
@@ -110,6 +144,7 @@ def _region(kernel: Split, region: Sequence[Block], even: Sequence[str]) -> list
         type = kernel.allocas[name]
         if name in used:
             lines += [f"  %tw.s{i} = load {type}, ptr %tw.old{i}", f"  store {type} %tw.s{i}, ptr {name}"]
+        if name in used and name in leaving:
             leave += [f"  %tw.t{i} = load {type}, ptr {name}", f"  store {type} %tw.t{i}, ptr %tw.new{i}"]
     scalars = {name for name in kernel.frame if kernel.allocas[name] in SCALARS}
     scalars -= addressed_names(region) | kernel.pointed_to
@@ -130,7 +165,7 @@ def _region(kernel: Split, region: Sequence[Block], even: Sequence[str]) -> list
             leave += [f"  %tw.w{i} = load {type}, ptr {name}", f"  store {type} %tw.w{i}, ptr %tw.p{i}"]
     for i, name in enumerate(kernel.recomputed):
         lines += _again(kernel, name, i) if name in used else []
-    lines.append(f"  br label %{region[0].label}")
+    lines += [*loads, f"  br label %{region[0].label}"]
     # One exit, so that what leaves is stored once: stores that LLVM merges are not known to be of one thread only.
     ends: list[str] = []
     for number, block in enumerate(region):
@@ -142,7 +177,7 @@ def _region(kernel: Split, region: Sequence[Block], even: Sequence[str]) -> list
             if parsed.op == "ret":
                 ends.append(f"[ 1, %{block.label} ]")
                 line = "  br label %tw.exit"
-            lines.append(line)
+            lines.append(becomes.get(line, line))
         if block.barrier:
             ends.append(f"[ {1 << block.barrier}, %{block.label} ]")
             lines += [*_vote(kernel.barriers[block.barrier - 1], number), "  br label %tw.exit"]
@@ -360,6 +395,9 @@ class Names:
 
     def even(self, k: int) -> str:
         return f'"tw.even{k}.{self.symbol}"'
+
+    def permuted(self, k: int) -> str:
+        return f'"tw.permuted{k}.{self.symbol}"'
 
     def run(self, k: int) -> str:
         return f'"tw.run{k}.{self.symbol}"'

@@ -324,8 +324,7 @@ done:
 ;; together region
 ${r}start:
   store i32 0, ptr %met
-  %${r}given = load ptr, ptr %g
-  %${r}taken = load ptr, ptr %t
+$words
   br label %${r}lane
 ${r}lane:
   %${r}number = phi i32 [ 0, %${r}start ], [ %${r}more, %${r}lane ]

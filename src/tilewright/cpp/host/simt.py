@@ -16,6 +16,7 @@ from tilewright.cpp.host import bounds
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, prepared, split
 from tilewright.cpp.host.in_step import in_step, storing
+from tilewright.cpp.host.permutations import reads
 from tilewright.cpp.host.ranges import with_ranges
 from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
 from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
@@ -418,10 +419,12 @@ def _split_functions(
     every = [*parameters, *(f"i32 %tw.c{i}" for i in range(_COORDINATES))]
     debug.add_lines(names.metadata(len(kernel.regions)))
     subprogram = definition.subprogram
-    regions = region_functions(kernel, names, every, debug, subprogram)
+    permuted = reads(kernel) if kernel.by_warps else {}
+    regions = region_functions(kernel, names, every, debug, subprogram, permuted)
     if kernel.by_warps:
         locations = [debug.caller(subprogram) for _ in [*kernel.regions, None]]
-        way, block = Way.WARPS, warp_functions(kernel, loads, names, values, locations, stores=stores)
+        way = Way.WARPS
+        block = warp_functions(kernel, loads, names, values, locations, permuted, stores=stores)
         # Neither of these runs: they are there for the description only.
         ends = [f"define internal void @{entry('block', symbol)}(ptr %slots, ptr %where) {{", "  ret void", "}"]
     else:

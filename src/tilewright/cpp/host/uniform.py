@@ -13,7 +13,7 @@ from tilewright.cpp.host.control_flow import condition_of, definitions_of, succe
 from tilewright.frontend.cpp.llvm_instruction import instruction
 from tilewright.ir.reachable import reachable
 
-_OF_THREAD = {"%tw.c0", "%tw.c1", "%tw.c2", "%tw.c12", "%tw.thread", "%tw.flat"}  # threadIdx
+_OF_THREAD = {"%tw.c0", "%tw.c1", "%tw.c2", "%tw.c12", "%tw.thread", "%tw.flat", "%tw.rank"}  # threadIdx
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _parted(region: Sequence[Block], known: Mapping[str, bool]) -> set[str]:
     """The blocks of a region that some threads may run while others do not."""
     blocks = {f"%{block.label}": block for block in region}
     after = {name: block.successors() for name, block in blocks.items()}
-    joins = _post_dominators(after)
+    joins = post_dominators(after)
     found: set[str] = set()
     for name, block in blocks.items():
         condition = condition_of(block.lines)
@@ -102,7 +102,7 @@ def _before(joined: set[str], after: Mapping[str, Sequence[str]], name: str) -> 
     return set(reachable(set(after[name]) - joined, lambda other: set(after[other]) - joined))
 
 
-def _post_dominators(after: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
+def post_dominators(after: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
     """The blocks that every way from a block to the end of a region passes."""
     all_blocks = set(after)
     result = {name: set(all_blocks) if after[name] else {name} for name in after}

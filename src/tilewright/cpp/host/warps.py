@@ -3,15 +3,17 @@
 One function runs whole warps, one after the other, from one barrier of the block to the next, while the lanes of each
 have converged, which is the rule: a region is a loop over the lanes, which LLVM vectorizes. Where one does not stay so,
 the runtime goes on, and calls functions that run a region for lanes that are at its start, in turns. What lanes give
-each other is an array over them.
+each other is an array over them; while it is known which lanes get it, one of the function that LLVM has in registers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tilewright.cpp.host.fission import HALVES, LEAVES, Split
 from tilewright.cpp.host.liveness import live as variables_live
+from tilewright.cpp.host.permutations import LANES, Reads
 from tilewright.cpp.host.regions import (
     Names,
     even_counts,
@@ -26,7 +28,6 @@ from tilewright.cpp.host.regions import (
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.strides import YIELD
 
-_LANES = 32
 _COPIED = 8  # lanes at a time, as loops over values of 4 bytes are vectorized
 
 
@@ -36,17 +37,18 @@ def warp_functions(
     names: Names,
     arguments: Sequence[str],
     locations: Sequence[tuple[str, str]],
+    permuted: Mapping[int, Reads],
     *,
     stores: bool,
 ) -> str:
     """For each region a function that runs it for the lanes ``%mask`` of those from the thread ``%from`` on. It returns
     the set of where they ended, and notes for each lane where. ``head`` loads ``arguments`` and coordinates, and
     ``locations`` are those of the functions and of their calls, as for ``block_function``, the last ones of the
-    function that runs whole warps."""
+    function that runs whole warps, in which what regions read of exchanges is ``permuted``."""
     each = range(len(kernel.regions))
     texts = [_region(kernel, k, head, names, arguments, locations[k], stores=stores) for k in each]
     rows = ", ".join(f"ptr @{names.run(k)}" for k in each)
-    texts.append(_together(kernel, head, names, arguments, locations[-1], stores=stores))
+    texts.append(_together(kernel, head, names, arguments, locations[-1], permuted, stores=stores))
     regions = f"@{names.table('regions')} = private constant [{len(each)} x ptr] [{rows}]"
     return "\n".join([*texts, regions, *tables(kernel, names)])
 
@@ -103,6 +105,7 @@ def _together(
     names: Names,
     arguments: Sequence[str],
     locations: tuple[str, str],
+    permuted: Mapping[int, Reads],
     *,
     stores: bool,
 ) -> str:
@@ -119,14 +122,18 @@ def _together(
     finished: list[str] = []
     stopped: list[str] = []
     regions: list[str] = []
+    arrays: list[str] = []
     for k, region in enumerate(kernel.regions):
         ends = sorted({block.barrier for block in region if block.barrier or any("  ret " in n for n in block.lines)})
         words = f"%r{k}.given", f"%r{k}.taken"
         own = [*frame, *(f"%even{kernel.frame.index(name)}" for name in even.get(k, ()))]
-        region_name = names.even(k) if k in even else names.region(k)
+        found = k in permuted and bool(permuted[k].lines)
+        region_name = names.permuted(k) if found else names.even(k) if k in even else names.region(k)
         call = _call(region_name, arguments, f"r{k}", [f"%r{k}.x", "%y", "%z"], words, own, f"%r{k}.wide")
-        to = [line for end in ends for line in _goes_on(kernel, k, end, live, finished)]
-        regions += _region_together(kernel, k, names, f"{call}{locations[1]}", ends, to, live)
+        to = [line for end in ends for line in _goes_on(kernel, k, end, live, permuted, finished)]
+        exchange = _Exchange.of(kernel, k, ends, permuted)
+        arrays += exchange.arrays()
+        regions += _region_together(kernel, k, names, f"{call}{locations[1]}", ends, to, live, exchange)
         stopped.append(f"[ %r{k}.found, %r{k}.stop ]")
     starts = [0, *(i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.kind != LEAVES)]
     yields = [i for i in starts if i and kernel.barriers[i - 1].kind == YIELD]
@@ -138,8 +145,9 @@ def _together(
         location=locations[0],
         head=[*head],
         frame=frame_pointers(kernel, shared=True),
-        kept=[f"  %l{i} = alloca [{_LANES} x {kernel.allocas[name]}], align 64" for i, name in owned]
-        + [f"  %even{i} = alloca {kernel.allocas[name]}" for i, name in owned],
+        kept=[f"  %l{i} = alloca [{LANES} x {kernel.allocas[name]}], align 64" for i, name in owned]
+        + [f"  %even{i} = alloca {kernel.allocas[name]}" for i, name in owned]
+        + arrays,
         width="%c6" if rows else "%plane",
         rows="%c7" if rows else "1",
         cases=" ".join(f"i32 {k}, label %r{k}.enter" for k in starts),
@@ -152,8 +160,71 @@ def _together(
     return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class _Exchange:
+    """What lanes of a warp give at the ends of region ``k`` and get at its start: the types of the words that they give
+    to an array of the function, if what follows knows which lanes get them, and of those that they get from one."""
+
+    k: int
+    gives: Sequence[str]
+    gets: Reads | None
+
+    @staticmethod
+    def of(kernel: Split, k: int, ends: Sequence[int], permuted: Mapping[int, Reads]) -> _Exchange:
+        meets = [end for end in ends if end and kernel.barriers[end - 1].mask]
+        known = all(end in permuted or kernel.barriers[end - 1].fixed_mask == 0 for end in meets)
+        gives = sorted({kernel.barriers[end - 1].word for end in meets}) if known else []
+        gets = permuted.get(k)
+        return _Exchange(k, gives, gets if gets and gets.lines else None)
+
+    def arrays(self) -> list[str]:
+        lines = [f"  %gives{self.k} = alloca [{HALVES + LANES * 4} x i8], align 64"] if self.gives else []
+        if self.gets:
+            lines.append(f"  %gets{self.k} = alloca [{len(self.gets.lines) * LANES} x {self.gets.word}], align 64")
+        return lines
+
+    def words(self) -> list[str]:
+        """Lines that give ``%r0.given`` and ``%r0.taken``."""
+        given = f"getelementptr i8, ptr %gives{self.k}, i64 0" if self.gives else "load ptr, ptr %g"
+        taken = f"getelementptr i8, ptr %gets{self.k}, i64 0" if self.gets else "load ptr, ptr %t"
+        return [f"  %r{self.k}.given = {given}", f"  %r{self.k}.taken = {taken}"]
+
+    def kept(self) -> list[str]:
+        """Lines that give the words to the runtime, which goes on."""
+        lines = [f"  %r{self.k}.kept = load ptr, ptr %g"] if self.gives else []
+        for word in self.gives:
+            v, at = f"%r{self.k}.kept.{word}", HALVES if word == "i32" else 0
+            lines += [
+                f"  {v}.{side} = getelementptr i8, ptr {base}, i64 {at}"
+                for side, base in (("from", f"%gives{self.k}"), ("to", f"%r{self.k}.kept"))
+            ]
+            lines += [f"  {v} = load <{LANES} x {word}>, ptr {v}.from, align 1"]
+            lines += [f"  store <{LANES} x {word}> {v}, ptr {v}.to, align 1"]
+        return lines
+
+
+def _permutations(k: int, end: int, what: Reads) -> list[str]:
+    """Lines that give each lane what region ``end`` reads of what lanes gave in region ``k``."""
+    v, vector = f"%r{k}.permuted{end}", f"<{LANES} x {what.word}>"
+    lines = [f"  {v}.at = getelementptr i8, ptr %r{k}.given, i64 {HALVES if what.word == 'i32' else 0}"]
+    lines += [f"  {v} = load {vector}, ptr {v}.at, align 4"]
+    for number, lanes in enumerate(what.lines.values()):
+        each = ", ".join(f"i32 {lane}" for lane in lanes)
+        lines += [f"  {v}.{number} = shufflevector {vector} {v}, {vector} poison, <{LANES} x i32> <{each}>"]
+        lines += [f"  {v}.{number}.to = getelementptr {what.word}, ptr %gets{end}, i64 {number * LANES}"]
+        lines += [f"  store {vector} {v}.{number}, ptr {v}.{number}.to, align 4"]
+    return lines if what.lines else []
+
+
 def _region_together(
-    kernel: Split, k: int, names: Names, call: str, ends: Sequence[int], to: Sequence[str], live: Sequence[set[str]]
+    kernel: Split,
+    k: int,
+    names: Names,
+    call: str,
+    ends: Sequence[int],
+    to: Sequence[str],
+    live: Sequence[set[str]],
+    exchange: _Exchange,
 ) -> list[str]:
     """Region ``k`` for the first warps: ``call`` runs it, and ``to`` goes on from its ``ends``."""
     r, several = f"r{k}.", len(ends) > 1
@@ -169,10 +240,14 @@ def _region_together(
         call=call,
         ends=simt_lines("ends", own=r[:-1], group=group) if several else [],
         loop=f", !llvm.loop {names.loop(k)}" if group else "",
-        lanes=_LANES,
+        lanes=LANES,
         judge=judge,
         to=list(to),
-        kept=_copies(kernel, f"{r}stop", {name for end in ends if end for name in live[end]}, "l", "f"),
+        words=exchange.words(),
+        kept=[
+            *_copies(kernel, f"{r}stop", {name for end in ends if end for name in live[end]}, "l", "f"),
+            *exchange.kept(),
+        ],
     )
 
 
@@ -184,7 +259,7 @@ def _copies(kernel: Split, own: str, variables: set[str], source: str, target: s
         type, v = kernel.allocas[name], f"%{own}.v{i}"
         ends = (("l", "0"), ("f", "%from"))
         lines += [f"  {v}.{side} = getelementptr {type}, ptr %{side}{i}, i32 {at}" for side, at in ends]
-        for part in range(0, _LANES, _COPIED):
+        for part in range(0, LANES, _COPIED):
             p = f"{v}.{part}"
             lines += [f"  {p}.{side} = getelementptr {type}, ptr {v}.{side}, i32 {part}" for side in "lf"]
             lines += [f"  {p} = load <{_COPIED} x {type}>, ptr {p}.{source}, align 1"]
@@ -203,7 +278,7 @@ def _enters(
         so = "true"
         for name in even.get(k, ()):
             i, type = kernel.frame.index(name), kernel.allocas[name]
-            lines += simt_lines("even", v=f"%r{k}.even{i}", i=i, type=type, vector=f"<{_LANES} x {type}>", so=so)
+            lines += simt_lines("even", v=f"%r{k}.even{i}", i=i, type=type, vector=f"<{LANES} x {type}>", so=so)
             so = f"%r{k}.even{i}.so"
         lines += [f"  br i1 {so}, label %r{k}.start, label %r{k}.uneven", f"r{k}.uneven:", "  br label %stopped"]
     return lines
@@ -213,7 +288,14 @@ def _first(ends: Sequence[int]) -> str:
     return f"to{ends[0]}" if ends else "stop"  # it does not come to an end
 
 
-def _goes_on(kernel: Split, k: int, end: int, live: Sequence[set[str]], finished: list[str]) -> list[str]:
+def _goes_on(
+    kernel: Split,
+    k: int,
+    end: int,
+    live: Sequence[set[str]],
+    permuted: Mapping[int, Reads],
+    finished: list[str],
+) -> list[str]:
     """What all lanes of a warp do that ended region ``k`` at the barrier ``end``, where regions have ``live``
     variables. Those that are at a barrier of the block are ``finished``."""
     barrier, r = kernel.barriers[end - 1], f"r{k}."
@@ -224,7 +306,10 @@ def _goes_on(kernel: Split, k: int, end: int, live: Sequence[set[str]], finished
         finished.append(f"[ {end}, %{r}to{end} ]")
         kept = _copies(kernel, f"{r}to{end}", live[end], "l", "f") if end else []
         return [start, *kept, "  br label %finish"]
-    swap = [f"  store ptr %{r}taken, ptr %g", f"  store ptr %{r}given, ptr %t"]
+    swap = [f"  %{r}{name}{end} = load ptr, ptr %{name}" for name in "gt"]
+    swap += [f"  store ptr %{r}t{end}, ptr %g", f"  store ptr %{r}g{end}, ptr %t"]
+    if end in permuted:
+        swap = _permutations(k, end, permuted[end])
     if barrier.fixed_mask == 0xFFFFFFFF:
         return [start, *swap, on]
     if barrier.fixed_mask == 0:
@@ -232,14 +317,14 @@ def _goes_on(kernel: Split, k: int, end: int, live: Sequence[set[str]], finished
         used = barrier.result and sum(barrier.result in names_in_line for names_in_line in following) > 1
         to = f"%{r}active{end}"
         fill = [f"  {to} = getelementptr i8, ptr %{r}taken, i64 {HALVES}"]
-        fill += [f"  store <{_LANES} x i32> splat (i32 -1), ptr {to}, align 4"]
+        fill += [f"  store <{LANES} x i32> splat (i32 -1), ptr {to}, align 4"]
         return [start, *(fill if used else []), on]
     if barrier.fixed_mask > 0:
         return [start, f"  br label %{r}stop"]
     m = f"%{r}mask{end}"
-    test = [f"  {m}s = load <{_LANES} x i32>, ptr %masks, align 4"]
-    test += [f"  {m} = call i32 @llvm.vector.reduce.and.v32i32(<{_LANES} x i32> {m}s)"]
+    test = [f"  {m}s = load <{LANES} x i32>, ptr %masks, align 4"]
+    test += [f"  {m} = call i32 @llvm.vector.reduce.and.v32i32(<{LANES} x i32> {m}s)"]
     test += [f"  {m}.full = icmp eq i32 {m}, -1", f"  br i1 {m}.full, label %{r}all{end}, label %{r}parts{end}"]
-    test += [f"{r}parts{end}:", f"  {m}.parts = call i1 @__tw_simt_parts(ptr %masks, i32 {_LANES})"]
+    test += [f"{r}parts{end}:", f"  {m}.parts = call i1 @__tw_simt_parts(ptr %masks, i32 {LANES})"]
     test += [f"  br i1 {m}.parts, label %{r}all{end}, label %{r}stop"]
     return [start, *test, f"{r}all{end}:", *swap, on]

@@ -273,6 +273,9 @@ static void give_guards_back(void*) {
 // Whoever leaves these variables, to memory that is others', meets pages first which nobody may touch. They stay so until
 // the thread ends, whose memory another one gets.
 void guard_shared(worker* mine) {
+    // Processors are slow where a vector of lanes that are all left out would touch such a page, as where a condition
+    // keeps the other threads of a block from what lies behind the variables: these bytes are nobody's.
+    constexpr size_t reach = 16 << 10;
     static pthread_key_t key;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     unsigned char* found[2] = {};
@@ -281,7 +284,8 @@ void guard_shared(worker* mine) {
     pthread_once(&once, [] { pthread_key_create(&key, give_guards_back); });
     size_t const page = page_bytes();
     for (int i = 0; i < 2; ++i) {
-        span inner{rounded(size_t(found[i]), page), (size_t(found[i]) + guard_bytes) / page * page};
+        size_t const first = size_t(found[i]) + (i ? reach : 0), end = size_t(found[i]) + guard_bytes - (i ? 0 : reach);
+        span inner{rounded(first, page), end / page * page};
         if (inner.end <= inner.start) continue;  // of larger pages
         mine->shared_guards[i] = inner;
         if (guarded.holds(inner) || mprotect((void*)inner.start, inner.end - inner.start, PROT_NONE) != 0) continue;

@@ -66,11 +66,15 @@ _NO_EXCEPTIONS = ("-fno-exceptions", "-fno-rtti")
 _SIMT = ("-DTW_SIMT", "-Xclang", "-fdeclspec", "-fno-math-errno")  # of host code with SIMT kernels
 _TYPES = ("-g", "-Xclang", "-fno-use-ctor-homing")  # of classes that are made in other files, too
 # The instruction for bfloat16 makes zeros of subnormal numbers.
-_PRECISE = ("-Xclang", "-target-feature", "-Xclang", "-avx512bf16") if platform.machine() in ("x86_64", "AMD64") else ()
+_X86 = platform.machine() in ("x86_64", "AMD64")
+_PRECISE = ("-Xclang", "-target-feature", "-Xclang", "-avx512bf16") if _X86 else ()
+# Threads that touch memory here and there do so faster one after another than as vectors.
+_EACH_ALONE = [word for kind in ("gather", "scatter") for word in ("-target-feature", f"+prefer-no-{kind}")]
+_SCALAR = tuple(word for each in _EACH_ALONE for word in ("-Xclang", each)) if _X86 else ()
 _HOST_FLAGS = (*_PRECISE, "-DTW_HOST", "-fPIC", *_TYPES, "-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}")
 # What a program does wrong on the host happens where it is written: `host/simt.py` takes that back for kernels.
 _FAITHFUL = ("-fno-delete-null-pointer-checks", "-fno-strict-return")
-_FAST = (*_PRECISE, "-O2", "-fno-math-errno")
+_FAST = (*_PRECISE, *_SCALAR, "-O2", "-fno-math-errno")
 _OBJECT_FLAGS = ("-c", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything")
 _RUNTIME_FLAGS = ("-std=c++20", "-O2", "-fno-exceptions", "-fno-rtti", "-isystem", str(INCLUDE_DIR))
 _LINK_FLAGS = ("-O1", "-fno-sanitize=all", "-pthread", "-ldl")

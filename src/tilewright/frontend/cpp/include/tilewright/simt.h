@@ -92,6 +92,13 @@ template <typename W>
 inline W from(W const* all, unsigned lane, int by, bool) {
     return all[int(lane) + by];
 }
+// The lanes that gave something but 0.
+inline unsigned lanes_of(unsigned const* all) {
+    using words = unsigned __attribute__((ext_vector_type(32)));
+    using bits = bool __attribute__((ext_vector_type(32)));
+    typedef words unaligned __attribute__((aligned(4)));
+    return __builtin_bit_cast(unsigned, __builtin_convertvector(words(*(unaligned const*)all), bits));
+}
 #endif
 inline int reach(unsigned delta) { return delta < 32 ? int(delta) : 32; }
 template <typename T, typename F>
@@ -146,10 +153,7 @@ inline unsigned __ballot_sync(unsigned mask, int predicate, char const* = nullpt
 #else
 inline unsigned __activemask(TW_PLACE) { return __tw_simt::exchange(0, 0u, file, line)[__tw_simt::lane()]; }
 inline unsigned __ballot_sync(unsigned mask, int predicate, TW_PLACE) {
-    auto all = __tw_simt::exchange(mask, unsigned(predicate != 0), file, line);
-    unsigned found = 0;
-    for (int i = 0; i < 32; ++i) found |= (all[i] & 1) << i;
-    return found & mask;
+    return __tw_simt::lanes_of(__tw_simt::exchange(mask, unsigned(predicate != 0), file, line)) & mask;
 }
 #endif
 inline int __any_sync(unsigned mask, int predicate, TW_PLACE) { return __ballot_sync(mask, predicate, file, line) != 0; }
