@@ -39,7 +39,24 @@ __global__ void signs(int* o, int n) {  // of numbers that have become negative
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) atomicAdd(o + (i < 0), 1);
 }
+__global__ void fixed(int* o, int n) { int i = blockIdx.x * 96 + threadIdx.x; if (i < n) atomicAdd(o + i, 1); }
+__global__ void shifted(int* o, int n) {
+  for (size_t i = blockIdx.x * 64ull + threadIdx.x; i < n; i += gridDim.x * 64ull) atomicAdd(o + i, 1);
+}
 using kernel = void (*)(int*, int);
+// The numbers that threads have where blocks are `width` apart, and how often, beside what a kernel made of them.
+int unlike(kernel each, int* o, int n, int width, int block, bool strides) {
+  static int wanted[1 << 16];
+  for (int i = 0; i < 1 << 16; ++i) o[i] = wanted[i] = 0;
+  int const grid = 5;
+  for (int b = 0; b < grid; ++b)
+    for (int t = 0; t < block; ++t)
+      for (int i = b * width + t; i < n; i += strides ? grid * width : n) wanted[i] += 4;
+  each<<<dim3(grid, 2), dim3(block, 1, 2)>>>(o, n);
+  cudaDeviceSynchronize();
+  for (int i = 0; i < 1 << 16; ++i) if (o[i] != wanted[i]) return printf("%d of %d wide\n", block, width);
+  return 0;
+}
 int main() {
   int *o, wrong = 0;
   cudaMallocManaged(&o, 4 << 16);
@@ -57,6 +74,8 @@ int main() {
       }
     ++which;
   }
+  for (int n : {0, 1, 250, 400, 5000})
+    for (int block : {1, 64, 96, 256}) wrong += !!unlike(fixed, o, n, 96, block, false) + !!unlike(shifted, o, n, 64, block, true);
   o[0] = 0; otherwise<<<10, 100>>>(o, 250); cudaDeviceSynchronize(); wrong += o[0] != 750;
   o[0] = 0; otherwise<<<10, 100>>>(o, -1); cudaDeviceSynchronize(); wrong += o[0] != 1000;
   o[0] = 0; all<<<100, 37>>>((unsigned*)o); cudaDeviceSynchronize(); wrong += o[0] != 3700 * 3699 / 2;
@@ -86,7 +105,11 @@ def test_only_kernels_that_use_nothing_else_of_their_place_are_such() -> None:
     text = code("plain", *number) + code("thread", *number, "  store i32 %t, ptr %o")
     text += code("block", *number, "  store i32 %b, ptr %o") + code("first", *number, "  store i32 %m, ptr %o")
     text += code("other", "  %m = mul i32 %b, %t", "  %i = add i32 %w, %m")
-    edited, found = with_ranges(text, ["plain", "thread", "block", "first", "other"])
-    assert found == {"plain"}
+    text += code("fixed", "  %m = shl i32 %b, 7", "  %i = add i32 %t, %m")
+    text += code(
+        "mixed", "  %m = shl i32 %b, 7", "  %i = add i32 %t, %m", "  %k = mul i32 %b, %w", "  %j = add i32 %t, %k"
+    )
+    edited, found = with_ranges(text, ["plain", "thread", "block", "first", "other", "fixed", "mixed"])
+    assert found == {"plain": 0, "fixed": 128}
     assert "%m = call i32 @__tw_simt_index(i32 3)" in edited.split("@thread")[0]
     assert "%m = mul i32 %b, %w" in edited.split("@thread")[1].split("@block")[0]

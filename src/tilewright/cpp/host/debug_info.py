@@ -98,7 +98,9 @@ class DebugInfo:
         return self._add(entry.replace(f", retainedNodes: {fields_of(entry).get('retainedNodes')}", "", 1))
 
     def _loop(self, number: int) -> int:
-        """A copy of what is known of a loop, but for its location."""
+        """A copy of what is known of a loop, but for its location; itself where a part has it from elsewhere."""
+        if number not in self._entries:
+            return number
         _, *operands = self._entries[number].removeprefix("distinct !{").removesuffix("}").split(", ")
         kept = [operand for operand in operands if not self._entries[int(operand[1:])].startswith("!DILocation(")]
         return self._add(f"distinct !{{{', '.join([f'!{self.next}', *kept])}}}")

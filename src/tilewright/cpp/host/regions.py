@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.backends.native.templates import filled
-from tilewright.cpp.host.debug_info import DebugInfo
+from tilewright.cpp.host.control_flow import condition_of, definitions_of, loops
+from tilewright.cpp.host.debug_info import DebugInfo, Line, location_of
 from tilewright.cpp.host.fission import HALVES, LEAVES, NEXT, SCALARS, Barrier, Split, addressed_names, names_in
 from tilewright.cpp.host.guards import IN_BLOCK, IN_PLANE
 from tilewright.cpp.host.liveness import live
@@ -22,6 +23,7 @@ from tilewright.frontend.cpp.llvm_instruction import LIFETIME, instruction, rena
 _OF_ALL = ("%tw.votes", "%tw.shared")  # how names in accesses of memory begin that threads share
 _SIDES = ("old", "new")  # uniform variables before and after a region
 _OWN = ("left", "right")  # the same for a thread that goes on alone
+_LONGEST, _MOST_UNROLLED = 64, 4096  # iterations of short loops, and lines that these become
 _PADDING = 64  # bytes that arrays of variables are aligned to: the line of a cache, and the widest vector
 
 
@@ -68,7 +70,7 @@ def region_functions(
         words: Reads | None = None,
         leaving: Sequence[str] = kernel.uniform,
     ) -> None:
-        location, lines = debug.part(subprogram, _region(kernel, region, even, words, leaving))
+        location, lines = debug.part(subprogram, _region(kernel, region, even, words, leaving, names.whole))
         lines = [line + group if _is_of_a_thread(line) else line for line in lines]
         texts.append("\n".join([f"define internal i32 @{name}({parameters}) alwaysinline{location} {{", *lines, "}"]))
 
@@ -128,11 +130,38 @@ def _permuted(words: Reads) -> tuple[list[str], dict[str, str]]:
     return loads, becomes
 
 
+def _unrolled(region: Sequence[Block], whole: str) -> dict[str, str]:
+    """The branches that end short loops of a region, of which LLVM is to leave no loop, as its metadata ``whole`` says:
+    it vectorizes the loop over the threads only if that has no other one in it."""
+    blocks = {f"%{block.label}": block for block in region}
+    edges = {name: block.successors() for name, block in blocks.items()}
+    definitions = definitions_of(line for block in region for line in block.lines)
+    found = {}
+    for loop, headers in loops(edges):
+        leaving = [condition_of(blocks[name].lines) for name in loop if set(edges[name]) - loop]
+        tests = [instruction(definitions.get(value, "")) for value in leaving]
+        size = sum(len(blocks[name].lines) for name in loop)
+        most = [int(i.values[1]) for i in tests if i.op == "icmp" and i.values[1].isdigit()]
+        if len(most) != len(leaving) or max(most, default=_LONGEST + 1) > min(_LONGEST, _MOST_UNROLLED // size):
+            continue
+        for line in (line for name in loop if headers & set(edges[name]) for line in blocks[name].lines):
+            text, at, _ = line.partition(", !llvm.loop ")
+            if at:
+                found[line] = Line.of(f"{text}{at}{whole}{location_of(line)}")
+    return found
+
+
 def _region(
-    kernel: Split, region: Sequence[Block], even: Sequence[str], words: Reads | None, leaving: Sequence[str]
+    kernel: Split,
+    region: Sequence[Block],
+    even: Sequence[str],
+    words: Reads | None,
+    leaving: Sequence[str],
+    whole: str,
 ) -> list[str]:
     used = names_in(region)
     loads, becomes = _permuted(words) if words else ([], {})
+    becomes.update(_unrolled(region, whole))
     own = used - set(kernel.frame)
     lines = [f"  {IN_BLOCK} = trunc i64 %tw.thread to i32"]
     lines += [f"  %tw.c12 = {'trunc i64 %tw.lane to i32' if kernel.by_warps else f'and i32 {IN_BLOCK}, 31'}"]
@@ -410,15 +439,21 @@ class Names:
         return f'"tw.{name}.{self.symbol}"'
 
     def loop(self, k: int) -> str:
-        return f"!{self.first + 3 * k}"
+        return f"!{self.first + 3 * k + 2}"
 
     def group(self, k: int) -> str:
-        return f"!{self.first + 3 * k + 1}"
+        return f"!{self.first + 3 * k + 3}"
+
+    @property
+    def whole(self) -> str:
+        """What says of a loop that it is to be unrolled."""
+        return f"!{self.first}"
 
     def metadata(self, regions: int) -> list[str]:
-        lines: list[str] = []
+        lines = [f"{self.whole} = distinct !{{{self.whole}, !{self.first + 1}}}"]
+        lines += [f'!{self.first + 1} = !{{!"llvm.loop.unroll.full"}}']
         for k in range(regions):
-            access = f"!{self.first + 3 * k + 2}"
+            access = f"!{self.first + 3 * k + 4}"
             lines += [f"{self.loop(k)} = distinct !{{{self.loop(k)}, {access}}}", f"{self.group(k)} = distinct !{{}}"]
             lines += [f'{access} = !{{!"llvm.loop.parallel_accesses", {self.group(k)}}}']
         return lines

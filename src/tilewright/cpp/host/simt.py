@@ -115,27 +115,28 @@ def with_threads(
         calls = _call_graph(text, kernels)
     meeting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     asking = {s for s in kernels if checked or any(INDEX in calls[name] for name in called_from(calls, [s]) - {s})}
-    numbered = set[str]()
+    numbered = dict[str, int]()
     if not checked:  # which asks before each access, so that how threads take turns does not matter
         alone = {symbol for symbol in kernels if symbol in calls} - waits
-        numbered = alone - meeting - asking - _sharing(text, calls)
-        text, numbered = with_ranges(transform(text, alone, ("sroa",)), numbered)
+        candidates = alone - meeting - asking - _sharing(text, calls)
+        text, numbered = with_ranges(transform(text, alone, ("sroa",)), candidates)
         text = _declared(with_yields(text, alone, BARRIER))
         text = _unrolled(text, {symbol for symbol in kernels if EXCHANGE in calls.get(symbol, ())}, transform)
         calls = _call_graph(text, kernels)
     waiting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     hidden = _callers(calls, _WAITS, through=set(kernels)) - set(kernels)
-    divisible = frozenset(symbol for symbol in waiting | numbered if not calls[symbol] & hidden)
+    divisible = frozenset(symbol for symbol in waiting | numbered.keys() if not calls[symbol] & hidden)
     if divisible:
         text = prepared(text, divisible, transform)
     plain = set() if checked else divisible - waits
     text, added, ways = _with_functions(text, kernels, divisible, meeting, asking, plain, numbered, checked=checked)
-    return SimtModule(_completed(text, added, divisions), ways)
+    widths = [f"@{_width(symbol)} = private constant i32 {numbered.get(symbol, 0)}" for symbol in kernels]
+    return SimtModule(_completed(text, added, [*divisions, *widths]), ways)
 
 
-def _completed(text: str, added: Sequence[str], divisions: Sequence[str]) -> str:
-    """The module ``text`` with the functions ``added`` to it and what these need: memory that a block shares, the index
-    of a thread, and declarations."""
+def _completed(text: str, added: Sequence[str], constants: Sequence[str]) -> str:
+    """The module ``text`` with the functions ``added`` to it, ``constants``, and what these need: memory that a block
+    shares, the index of a thread, and declarations."""
     parts = parts_of(text)
     text = text.replace(f"{parts.declared.get(INDEX, INDEX)}\n", "")
     sized = [v for v in parts.variables.values() if {"external", "thread_local"} <= {*v.how.split()}]
@@ -157,7 +158,7 @@ def _completed(text: str, added: Sequence[str], divisions: Sequence[str]) -> str
     if "@llvm.memcpy.p0.p0.i64(" in whole and "llvm.memcpy.p0.p0.i64" not in parts.declared:
         whole += "\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
     missing = [d for name, d in _RUNTIME.items() if name not in parts.declared]
-    return "\n".join([whole, *divisions, *missing, ""])
+    return "\n".join([whole, *constants, *missing, ""])
 
 
 def _divisions(text: str, calls: Mapping[str, set[str]], kernels: Iterable[str]) -> list[str]:
@@ -180,6 +181,10 @@ def _divisions(text: str, calls: Mapping[str, set[str]], kernels: Iterable[str])
 
 def _table_of_divisions(symbol: str) -> str:
     return f'"tw.divisions.{symbol}"'
+
+
+def _width(symbol: str) -> str:
+    return f'"tw.width.{symbol}"'
 
 
 def _with_functions(
@@ -233,9 +238,9 @@ def code_of(symbol: str, way: Way) -> str:
         names = Names(symbol, "", 0)
         tables = [f"@{names.table(name)}" for name in ("regions", "kind", "file", "line", "mask")]
         tables.append(f"@{names.together}")
-    tables += [f"@{_table_of_divisions(symbol)}", f"@{_GUARDS}"]
+    tables += [f"@{_table_of_divisions(symbol)}", f"@{_GUARDS}", f"@{_width(symbol)}"]
     fields = [f"ptr @{entry('block', symbol)}", f"ptr @{entry('thread', symbol)}", f"i64 {way:d}"]
-    return f"{{ ptr, ptr, i64{', ptr' * 8} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
+    return f"{{ ptr, ptr, i64{', ptr' * 9} }} {{ {', '.join([*fields, *(f'ptr {table}' for table in tables)])} }}"
 
 
 def variables(text: str, kernels: Iterable[str], *, visible: bool = False) -> list[str]:

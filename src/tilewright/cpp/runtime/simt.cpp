@@ -76,7 +76,12 @@ struct share {
 };
 static void place_block(launch const* run, unsigned* coordinates, unsigned long long number) {
     if (run->what.how == way::ranges) {
-        unsigned long long first = number % run->ranges * run->width, left = run->all - first;
+        unsigned long long const range = number % run->ranges;
+        unsigned long long first = range * run->width, left = run->all - first;
+        if (run->apart) {
+            first = range / run->apart * *run->what.width + range % run->apart * run->width;
+            left = run->width;
+        }
         coordinates[3] = unsigned(first);
         coordinates[4] = unsigned(first >> 32);
         coordinates[6] = left < run->width ? unsigned(left) : run->width;
@@ -378,7 +383,16 @@ static void run_with_helpers(launch* run) {
 // Cuts the threads of a grid into ranges, enough for all of the machine; blocks along y and z go through them again.
 static void make_ranges(launch& run) {
     unsigned const *g = run.grid, *b = run.block;
-    run.all = (unsigned long long)g[0] * b[0];
+    unsigned const known = *run.what.width;
+    run.all = (unsigned long long)g[0] * (known ? known : b[0]);
+    if (known && known != b[0]) {
+        bool const wraps = run.all + b[0] > 1ull << 31;
+        run.apart = wraps ? b[0] : 1;
+        run.width = wraps ? 1 : b[0];
+        run.ranges = (unsigned long long)g[0] * run.apart;
+        run.count = run.ranges * g[1] * g[2] * b[1] * b[2];
+        return;
+    }
     constexpr unsigned least = 16, most = 1 << 14, ranges_per_thread = 8;
     unsigned long long const share = run.all / ((unsigned long long)worker_count() * ranges_per_thread);
     for (run.width = least; run.width < most && run.width * 2 <= share; run.width *= 2) {}
@@ -391,7 +405,7 @@ cudaError_t run_simt(kernel const& what, configuration const& how, void** slots)
     auto const& code = *(simt_code const*)what.code;
     static unsigned long long launches = 0;
     launch run{code, what.name, how.shared, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, 0,
-               (unsigned long long)g[0] * g[1] * g[2], 1, 0, 0, 0, 0, "", 0, 0, false, false, __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED), {}, "", {}, {}};
+               (unsigned long long)g[0] * g[1] * g[2], 1, 0, 0, 0, 0, 0, "", 0, 0, false, false, __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED), {}, "", {}, {}};
     if (code.how == way::ranges) make_ranges(run);
     expect_faults();
     constexpr int chunks_per_thread = 64;

@@ -67,6 +67,7 @@ struct simt_code {
     // Writes the addresses of the `guard_bytes` bytes before and behind this thread's variables in shared memory; nothing
     // where there are none.
     void (*guards)(unsigned char** found);
+    unsigned const* width;  // of blocks, where the kernel has a constant for it, and 0
 };
 constexpr size_t guard_bytes = 64 << 10;  // `tw.guard` of cpp/host/simt.ll
 struct span {
@@ -107,7 +108,8 @@ struct launch {
     unsigned grid[3], block[3];
     unsigned long long next, count, chunk;  // blocks, or ranges: threads take several at a time
     unsigned long long all, ranges;  // threads along x, and how many ranges of `width` they are
-    unsigned width;  // a power of two, so that no number of 32 bits wraps within a range
+    unsigned width;  // a power of two, so that no number of 32 bits wraps within a range; that of a block, or 1, where
+    unsigned apart;  // blocks, each of this many ranges, are not as wide as the kernel has it
     int failed;
     char const* file;  // where, and what
     int line, column;
