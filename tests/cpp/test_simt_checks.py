@@ -80,7 +80,7 @@ def test_right_programs_are_clean(tmp_path: Path) -> None:
     """Loops, kernels in parts and fibers; variables of threads, of blocks, and of the program."""
     clean = "\n".join(line for line in SPLIT.split("\n") if not line.startswith("  left<0>"))
     done = check(tmp_path / "split.cu", clean)
-    assert done.stderr == "24 launches checked: no violation\n"
+    assert done.stderr == "32 launches checked: no violation\n"
     done = check(tmp_path / "program.cu", f"{HEAD}{KERNELS}int main() {{ {MORE} }}\n")
     assert done.stdout.splitlines()[:2] == ["0 wrong, 20 3 1, 1 1 1", "11 4 5 165 1421"]
     assert done.stderr == "5 launches checked: no violation\n"

@@ -31,7 +31,6 @@ from tilewright.frontend.cpp.source import refuse_device_constructs, with_dynami
 from tilewright.frontend.cpp.spaces import (
     SIMT,
     device_functions,
-    refuse_calls_of_kernels,
     refuse_device_functions,
     refuse_host_functions,
     refuse_kernels_of_hosts,
@@ -57,7 +56,6 @@ def compiled(request: Request) -> Made:
         refuse_kernels_of_hosts(llvm, set(simt) - {*_annotated(device.llvm, "tw.simt")}, texts)
         llvm, files = joined(llvm, device.llvm, simt), tuple(dict.fromkeys((*files, *device.files)))
     threads = SimtModule(llvm, {})
-    refuse_calls_of_kernels(host.llvm, [*kernels, *simt], texts, dict(request.defines))
     refuse_tile_functions(llvm, kernels, texts, dict(request.defines))
     refuse_device_functions(llvm, texts, dict(request.defines))
     if simt or "@__tw_simt_" in llvm:

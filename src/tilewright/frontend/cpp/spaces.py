@@ -23,7 +23,6 @@ from tilewright.ir.reachable import reachable
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\(?:.|\n))*)", re.MULTILINE)
 _COORDINATES = ("__tw_bid", "__tw_num_blocks")  # of tile code, which has handles in the types of its other functions
 _OF_HOSTS = re.compile(r"/__(?:algorithm|random)/|/random(?:\.\w+)?$")
-_CONFIGURES = ("_ZN9__tw_host9configure", "__tw_host_configure")  # what a launch calls first
 _CONSTANT = re.compile(r"(?i:constexpr)(?!_SINCE_CXX2[36])|consteval")
 _LAMBDA = re.compile(r"U[lT]|\$_\d")  # in the symbol of its operator(): it is for where it is written
 
@@ -82,22 +81,6 @@ def refuse_device_functions(llvm: str, texts: Mapping[str, str], defines: Mappin
                     f"{source_name(caller)}() is for the host and calls {source.name(symbol)}(), which is for the "
                     "device alone; declare it __host__ __device__, or launch a kernel that calls it",
                     at,
-                )
-
-
-def refuse_calls_of_kernels(
-    llvm: str, kernels: Collection[str], texts: Mapping[str, str], defines: Mapping[str, str | int]
-) -> None:
-    """TileUnsupportedFeatureError, at the call, for one of ``kernels`` that is called like a function."""
-    source, parts, symbols = Source(llvm, texts, defines), parts_of(llvm), set(kernels)
-    for caller in (name for name, called in parts.calls.items() if called & symbols):
-        configured = 0
-        for i in map(instruction, parts.functions[caller].body.split("\n")):
-            configured += i.callee.startswith(_CONFIGURES) - (i.callee in symbols)
-            if configured < 0:
-                raise TileUnsupportedFeatureError(
-                    f"the kernel {source.name(i.callee)} is called like a function; kernels are launched, by <<<...>>>",
-                    source.declaration(caller) if i.debug is None else source.place(i.debug),
                 )
 
 
@@ -289,7 +272,7 @@ class Source:
         return self._variable(number).get("name", "")
 
     def initialized(self, number: int) -> bool:
-        """Whether the line that declares a variable in shared memory, by the number of its metadata, gives it a value."""
+        """Whether the line that declares a variable of shared memory, by the number of its metadata, has a value."""
         loc, name = self.variable(number), self.variable_name(number)
         # The line of what a macro declares may mention it, and assign it.
         declarator = rf"\b__shared__\b[^;{{}}]*?\b{re.escape(name)}\b\s*(?:\[[^][]*\]\s*)*([={{(])?"
