@@ -135,4 +135,4 @@ except ct.TileError as e:
 works()
 """)
     assert status == 0 and len(lines) == 1, errors
-    assert "of an MMA op need 524288 bytes of shared memory, and this GPU has" in lines[0]
+    assert "f32[256,256] needs 262144 bytes of shared memory" in lines[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import subprocess
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -247,6 +248,24 @@ def test_an_occupancy_beyond_the_registers_is_given_up(
     stages = GpuBackend("sm_90").compile(hinted, {}).stages()
     assert asked == [True, False]
     assert f"compiled again: without the hint occupancy{why}" in stages["compile decisions"]
+
+
+@pytest.mark.parametrize("suffices", [True, False])
+def test_where_registers_do_not_suffice_a_cta_is_alone(suffices: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also without the hint, as passes choose how many CTAs share an SM."""
+    asked: list[str] = []
+
+    def assembled(ptx: str, target: str, kernel: str) -> Assembled:
+        asked.append(ptx)
+        if len(asked) == 1 or not suffices:
+            raise assemble.OutOfRegisters("Insufficient registers")
+        return Assembled(b"", Resources(0, 0, 0, 0))
+
+    monkeypatch.setattr(assemble, "missing", lambda: None)
+    monkeypatch.setattr(assemble, "assemble", assembled)
+    with nullcontext() if suffices else pytest.raises(TileError, match="Insufficient registers"):
+        GpuBackend("sm_90").compile(function(), {})
+    assert len(asked) == 2 and ".minnctapersm 1" in asked[1]
 
 
 def test_spills_with_all_registers_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -246,7 +246,7 @@ def test_a_buffer_from_outside_of_a_loop_lives_as_long() -> None:
 
 
 def test_more_than_there_is() -> None:
-    with pytest.raises(TileError, match="this needs 256 bytes of shared memory beside 0 bytes .* of 128 bytes"):
+    with pytest.raises(TileError, match=r"f32\[64\] needs 256 bytes of shared memory beside 0 bytes .* of 128 bytes"):
         AllocateShared(128).run(
             parse_function(f"{HEAD_2}\n{X}{buffer('a', 64)}{STORED.replace('NAME', 'a')}  return()\n}}\n")
         )

@@ -83,7 +83,7 @@ class GpuBackend(DriverBackend[str]):
         try:
             assembled = assemble.assemble(compiled.ptx, compiled.target.name, function.name)
         except assemble.OutOfRegisters as error:
-            if not several:
+            if not how.occupancy:
                 raise
             raise how.but(f"without the hint occupancy, for {error.message}", occupancy=False) from error
         spilled = assembled.resources.spilled

@@ -65,8 +65,8 @@ class AllocateShared(InPlacePass):
         offset = first_fit(op.type.bytes, taken, op.alignment)
         if offset + op.type.bytes > self.limit:
             raise OutOfSharedMemory(
-                f"this needs {op.type.bytes} bytes of shared memory beside {offset} bytes that are in use at the same "
-                f"time, of {self.limit} bytes that a block can have; use smaller tiles, or fewer at a time",
+                f"{op.type.tile} needs {op.type.bytes} bytes of shared memory beside {offset} bytes that are in use at "
+                f"the same time, of {self.limit} bytes that a block can have; use smaller tiles, or fewer at a time",
                 op.loc,
             )
         return offset
