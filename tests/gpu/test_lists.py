@@ -135,7 +135,7 @@ def test_streams_and_threads() -> None:
     torch.cuda.synchronize()
 
     def work(problem: Problem) -> None:
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream(problem.c[0].device)  # a new thread begins with the first GPU
         for _ in range(20):
             problem.launch(stream)
         stream.synchronize()
