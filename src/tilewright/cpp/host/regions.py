@@ -162,13 +162,12 @@ def _region(
     used = names_in(region)
     loads, becomes = _permuted(words) if words else ([], {})
     becomes.update(_unrolled(region, whole))
-    own = used - set(kernel.frame)
     lines = [f"  {IN_BLOCK} = trunc i64 %tw.thread to i32"]
     lines += [f"  %tw.c12 = {'trunc i64 %tw.lane to i32' if kernel.by_warps else f'and i32 {IN_BLOCK}, 31'}"]
     lines += ["  %tw.row = mul i32 %tw.c1, %tw.c6", f"  {IN_PLANE} = add i32 %tw.c0, %tw.row"]
-    allocas = ((name, type) for name, type in kernel.allocas.items() if name in own)
+    allocas = ((name, type) for name, type in kernel.allocas.items() if name in used and name not in kernel.frame)
     lines += [f"  {name} = alloca {type}{kernel.alignments.get(name, '')}" for name, type in allocas]
-    leave: list[str] = []
+    leave, ends = list[str](), list[str]()
     for i, name in enumerate(kernel.uniform):
         type = kernel.allocas[name]
         if name in used:
@@ -196,7 +195,6 @@ def _region(
         lines += _again(kernel, name, i) if name in used else []
     lines += [*loads, f"  br label %{region[0].label}"]
     # One exit, so that what leaves is stored once: stores that LLVM merges are not known to be of one thread only.
-    ends: list[str] = []
     for number, block in enumerate(region):
         lines.append(f"{block.label}:")
         for line in block.lines:

@@ -193,8 +193,7 @@ class _Parser:
     # -- ops
 
     def fill(self, block: Block, implied: str, outer: dict[str, Value]) -> None:
-        """The ops of a block up to its brace; without a terminator it ends in ``implied``, and ``outer`` are the values
-        that are visible behind it."""
+        """The ops of a block up to its brace, ``implied`` if none is a terminator. Behind it ``outer`` is visible."""
         s = self.s
         self.nest()
         while not s.peek("}"):
