@@ -6,9 +6,8 @@ Each is measured on the arrays of its row, so that it finds pages and cache line
 from __future__ import annotations
 
 import ctypes
-import time
+import functools
 from collections.abc import Callable, Sequence
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from llvmlite import ir
 from tilewright.backends.cpu.codegen import lanes
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.transpose import transpose
+from tilewright.backends.cpu.limits import fastest_seconds
 from tilewright.backends.cpu.target import host, new_machine
 from tilewright.backends.native.jit import MachineCode
 from tilewright.backends.native.text_builder import TextBuilder, text_of
@@ -158,13 +158,4 @@ def _compiled(emit: Callable[[TextBuilder, Sequence[ir.Value]], None]) -> Callab
 
 def _fastest(run: Callable[..., object], arguments: Sequence[tuple[int, ...]]) -> float:
     """The seconds of the fastest of several runs with all ``arguments`` at once."""
-    best = float("inf")
-    for _ in range(_REPETITIONS):
-        threads = [Thread(target=run, args=a) for a in arguments]
-        start = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        best = min(best, time.perf_counter() - start)
-    return best
+    return fastest_seconds([functools.partial(run, *a) for a in arguments], _REPETITIONS)

@@ -83,9 +83,9 @@ def _traffic(threads: int, part: int, kind: str) -> float:
         return [functools.partial(function, start, start + count * step, count, times) for start in starts]
 
     times = 1
-    while (seconds := _fastest(work(times), 1)) < _REGION_SECONDS:
+    while (seconds := fastest_seconds(work(times), 1)) < _REGION_SECONDS:
         times = max(times * 2, int(times * _REGION_SECONDS / max(seconds, 1e-6)))
-    return moved * times * threads / _fastest(work(times))
+    return moved * times * threads / fastest_seconds(work(times))
 
 
 def copy_bandwidth(threads: int) -> float:
@@ -97,7 +97,7 @@ def copy_bandwidth(threads: int) -> float:
     text, kinds = filled(__file__, "limits.ll", "copy"), [*[ctypes.c_void_p] * 2, ctypes.c_int64]
     copy, _engine = _compiled(text, "copy", None, *kinds)
     work = [lambda k=k: copy(starts[0] + k * part, starts[1] + k * part, part // _LINE) for k in range(threads)]
-    return 2 * part * threads / _fastest(work)
+    return 2 * part * threads / fastest_seconds(work)
 
 
 _LINE = 64  # bytes of a cache line, and of the vectors that are copied
@@ -106,10 +106,10 @@ _LINE = 64  # bytes of a cache line, and of the vectors that are copied
 def peak(threads: int, element: str) -> float:
     """The rate of multiply-adds on the widest vectors of the processor, by that many threads."""
     work, operations, _engine = _multiply_adds(element)
-    return threads * operations / _fastest([work] * threads)
+    return threads * operations / fastest_seconds([work] * threads)
 
 
-def _fastest(work: Sequence[Callable[[], object]], repetitions: int = _REPETITIONS) -> float:
+def fastest_seconds(work: Sequence[Callable[[], object]], repetitions: int = _REPETITIONS) -> float:
     """The seconds of the fastest of several runs of all ``work`` at once."""
     best = float("inf")
     for _ in range(repetitions):
