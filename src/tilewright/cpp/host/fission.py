@@ -103,6 +103,7 @@ class Split:
     pointed_to: set[str] = field(default_factory=set)
     recomputed: dict[str, list[str]] = field(default_factory=dict)  # variables that each region computes, and how
     guards: dict[int, Guard] = field(default_factory=dict)  # regions that few threads need
+    even: list[str] = field(default_factory=list)  # of ``frame``, the same for all threads that meet at a barrier
     ranges: bool = False  # of threads of the grid: it is one of ``with_ranges``
 
     @property
@@ -248,11 +249,15 @@ def _with_frame(kernel: Split) -> Split:
     moved = carried(kernel.regions, plain)
     kernel.frame[:] = [name for name in kernel.frame if name in moved or name not in plain]
     same = set() if kernel.by_warps else uniform(kernel.regions, set(plain), kernel.allocas)
-    same -= _apart(kernel, plain)
+    apart = _apart(kernel, plain)
+    same -= apart
     if not kernel.by_warps and not kernel.yields:
         kernel.guards.update(_guards(kernel, same, plain))
     kernel.uniform.extend(name for name in kernel.frame if name in same)
     kernel.frame[:] = [name for name in kernel.frame if name not in same]
+    if kernel.yields:
+        met = uniform([_meeting(region) for region in kernel.regions], set(plain), kernel.allocas) - apart
+        kernel.even.extend(name for name in kernel.frame if name in met)
     if kernel.barriers:
         kernel.pointed_to.update(_pointed_to(kernel, plain))
         kernel.frame.extend(name for name in kernel.allocas if name in kernel.pointed_to and name not in kernel.frame)
@@ -260,6 +265,17 @@ def _with_frame(kernel: Split) -> Split:
         kernel.allocas[NEXT] = "i32"
         kernel.frame.append(NEXT)
     return kernel
+
+
+def _meeting(region: Sequence[Block]) -> list[Block]:
+    """The blocks of a region that lead to a barrier."""
+    before: defaultdict[str, set[str]] = defaultdict(set)
+    for block in region:
+        for other in block.successors():
+            before[other].add(f"%{block.label}")
+    kept = set(reachable((f"%{block.label}" for block in region if block.barrier), lambda name: before[name]))
+    gone = {f"%{block.label}" for block in region} - kept
+    return [replace(block, gone=frozenset(gone)) for block in region if f"%{block.label}" in kept]
 
 
 def _guards(kernel: Split, same: set[str], plain: Collection[str]) -> dict[int, Guard]:

@@ -56,6 +56,7 @@ def region_functions(
     regions that read ``permuted`` words there is another function, which finds these one array behind the other."""
     frame = [f"ptr %tw.f{i}" for i in range(len(kernel.frame))]
     frame += [f"ptr %tw.{side}{i}" for i in range(len(kernel.uniform)) for side in _SIDES]
+    frame += [f"ptr %tw.even{kernel.frame.index(name)}" for name in kernel.even]
     own = ["i64 %tw.thread", "i32 %tw.outcome", "ptr %tw.votes"]
     own += ["i64 %tw.lane", "ptr %tw.given", "ptr %tw.taken", "ptr %tw.masks"] if kernel.by_warps else []
     own += ["i64 %tw.slot"] if kernel.by_warps else []
@@ -84,7 +85,7 @@ def region_functions(
         if k in permuted and permuted[k].lines:
             add(names.permuted(k), region, group, given, words=permuted[k])
         if guard is None:
-            add(names.region(k), region, group, given)
+            add(names.region(k), region, group, given, kernel.even)
         else:
             add(names.region(k), guard.body, group, given, leaving=())
             add(names.asked(k), guard.asked, "", f"{given}, ptr %tw.bound")
@@ -255,6 +256,7 @@ def block_function(
         type = kernel.allocas[name]
         uniform += [f"  %{side}{i} = alloca {type}" for side in (*_SIDES, *(_OWN if kernel.yields else ()))]
         uniform += [f"  store {type} zeroinitializer, ptr %{side}{i}" for side in _SIDES]
+    uniform += [f"  %even{kernel.frame.index(name)} = alloca {kernel.allocas[name]}" for name in kernel.even]
     count, where = len(kernel.regions), locations[1]
     loops = [line for k in range(count) for line in _loops(kernel, k, names, arguments, where, stores=stores)]
     if kernel.yields:
@@ -301,7 +303,18 @@ def region_call(
 def _frame(kernel: Split, sides: Sequence[str]) -> list[str]:
     """The variables of ``frame``, and those of ``uniform`` before and after a region, as arguments of a call."""
     uniform = [f"ptr %{side}{i}" for i in range(len(kernel.uniform)) for side in sides]
-    return [*(f"ptr %f{i}" for i in range(len(kernel.frame))), *uniform]
+    even = [f"ptr %even{kernel.frame.index(name)}" for name in kernel.even]
+    return [*(f"ptr %f{i}" for i in range(len(kernel.frame))), *uniform, *even]
+
+
+def _evens(kernel: Split, own: str, thread: str) -> list[str]:
+    """Lines that get what is the same for all threads, or for one that goes on alone, from ``thread``."""
+    lines = []
+    for i, name in ((kernel.frame.index(name), name) for name in kernel.even):
+        type, v = kernel.allocas[name], f"%{own}even{i}"
+        lines += [f"  {v}.at = getelementptr {type}, ptr %f{i}, i64 {thread}", f"  {v} = load {type}, ptr {v}.at"]
+        lines += [f"  store {type} {v}, ptr %even{i}"]
+    return lines
 
 
 def _copies(kernel: Split, own: str, source: str, target: str) -> list[str]:
@@ -339,7 +352,7 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], locati
         asked = region_call(names.asked(k), arguments, ("0", "0", "0"), "0", [*frame, "ptr %bound"]) + location
         first = simt_lines("guarded", r=r, asked=asked, width=width, after="join")
     else:
-        first = [f"  br label %{r}zs"]
+        first = [*(_evens(kernel, r, "0") if k else ()), f"  br label %{r}zs"]
     body = [f"  {own[0]} = mul nuw nsw i32 %{r}x, %{r}step"] if k in kernel.guards else []
     body += [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else []
     body += [f"  %{r}xw = zext i32 {own[0]} to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
@@ -369,7 +382,7 @@ def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], location:
     regions, frame = [], _frame(kernel, _OWN)
     for k in kernel.yields:
         call = region_call(names.region(k), arguments, own, "%g.t", frame, outcome="0")
-        regions += [f"g.r{k}:", f"  %g.n{k} = {call}{location}"]
+        regions += [f"g.r{k}:", *_evens(kernel, f"g.r{k}.", "%g.t"), f"  %g.n{k} = {call}{location}"]
         regions += [*_copies(kernel, f"g.v{k}.", _OWN[1], _OWN[0]), "  br label %g.go"]
     return simt_lines(
         "stragglers",

@@ -16,6 +16,7 @@ from tilewright.cpp.host import bounds
 from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, prepared, split
 from tilewright.cpp.host.in_step import in_step, storing
+from tilewright.cpp.host.interchange import with_interchange
 from tilewright.cpp.host.permutations import reads
 from tilewright.cpp.host.ranges import with_ranges
 from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
@@ -121,7 +122,9 @@ def with_threads(
         candidates = alone - meeting - asking - _sharing(text, calls)
         text, numbered = with_ranges(transform(text, alone, ("sroa",)), candidates)
         text = _declared(with_yields(text, alone, BARRIER))
-        text = _unrolled(text, {symbol for symbol in kernels if EXCHANGE in calls.get(symbol, ())}, transform)
+        meeting_lanes = {symbol for symbol in kernels if EXCHANGE in calls.get(symbol, ())}
+        text = _declared(with_interchange(text, alone - meeting_lanes, BARRIER, transform))
+        text = _unrolled(text, meeting_lanes, transform)
         calls = _call_graph(text, kernels)
     waiting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     hidden = _callers(calls, _WAITS, through=set(kernels)) - set(kernels)

@@ -48,7 +48,7 @@ def _yielding(function: str, barrier: str) -> str:
             counts = phi.op == "phi" and phi.type in ("i32", "i64") and len(phi.args) == 2
             steps = _stride(phi, definitions) if counts else []
             body = _body(blocks, header, phi.incoming[1][1]) if steps else set()
-            if body:
+            if body and not any(instruction(other).callee == barrier for name in body for other in blocks[name]):
                 _yield_in(blocks, header, body, line, steps, barrier)
                 break
     return "\n".join([head, *(line for block in blocks.values() for line in block)])

@@ -18,15 +18,16 @@ _OF_THREAD = {"%tw.c0", "%tw.c1", "%tw.c2", "%tw.c12", "%tw.thread", "%tw.flat",
 
 @dataclass(frozen=True)
 class Block:
-    """A basic block: ``barrier`` is the one that it ends at, counted from 1."""
+    """A basic block: ``barrier`` is the one that it ends at, counted from 1; those that are ``gone`` do not follow."""
 
     label: str
     lines: list[str]
     barrier: int = 0
+    gone: frozenset[str] = frozenset()
 
     def successors(self) -> list[str]:
         """The blocks that follow it before a barrier does."""
-        return successors(self.lines) if not self.barrier else []
+        return [name for name in successors(self.lines) if name not in self.gone] if not self.barrier else []
 
 
 def uniform(regions: Sequence[Sequence[Block]], candidates: set[str], variables: Iterable[str]) -> set[str]:
@@ -91,7 +92,7 @@ def _parted(region: Sequence[Block], known: Mapping[str, bool]) -> set[str]:
     found: set[str] = set()
     for name, block in blocks.items():
         condition = condition_of(block.lines)
-        if not condition or same_value(condition, known):
+        if len(set(after[name])) < 2 or same_value(condition, known):
             continue
         found |= _before(joins[name] - {name}, after, name)
     return {blocks[name].label for name in found}
