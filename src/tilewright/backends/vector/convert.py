@@ -6,7 +6,7 @@ import math
 
 from llvmlite import ir
 
-from tilewright.backends.vector.types import F32, F64, register_type
+from tilewright.backends.vector.types import F32, F64, I32, register_type
 from tilewright.backends.vector.value import Val, larger, magnitude, smaller, where, with_sign
 from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
@@ -46,8 +46,25 @@ def cast(x: Val, source: DType, target: DType, mode: RoundingMode = RN) -> Val:
         return x.to_f64()
     if target.is_floating:
         return x if _contains(target, source) else round_to_dtype(x, target, mode)
+    return _lanes_to_int(x, target) if x.at.lanes else _to_int(x, target)
+
+
+def _to_int(x: Val, target: DType) -> Val:
     name = "fptosi.sat" if target.is_signed else "fptoui.sat"
     return x.at.intrinsic(name, x, result=x.at.type(register_type(target)))
+
+
+def _lanes_to_int(x: Val, target: DType) -> Val:
+    """``_to_int``, which LLVM does lane by lane on x86, as it does conversions to 8 and 16 bits without limits."""
+    scalar, narrow = register_type(target), target.bitwidth < 32
+    surplus = max(0, target.max.bit_length() - (53 if x.scalar == F64 else 24))
+    high = target.max >> surplus << surplus  # the largest float in range
+    limited = smaller(larger(where(x.is_nan(), 0.0, x), float(target.min)), float(high))
+    convert = limited.to_int if target.is_signed or narrow else limited.to_unsigned
+    found = convert(I32 if narrow else scalar)
+    if surplus:
+        found = where(x > float(high), target.max, found)
+    return found.trunc(scalar) if narrow else found
 
 
 def resize(x: Val, source: DType, target: DType) -> Val:

@@ -282,6 +282,7 @@ class Val:
     to_float = _conversion("sitofp")  # a signed integer, rounded
     unsigned_to_float = _conversion("uitofp")
     to_int = _conversion("fptosi")  # a float, truncated to a signed integer that must be able to hold it
+    to_unsigned = _conversion("fptoui")
 
     def to_f32(self) -> Val:
         """float64 to float32, ties to even."""
