@@ -27,6 +27,17 @@ def test_behind_the_reduction_of_what_was_loaded() -> None:
     check(SinkStores(), f"{HEAD}{LOAD}{STORE}{SUM}{after}{END}", f"{HEAD}{LOAD}{SUM}{STORE}{after}{END}")
 
 
+def test_behind_what_is_computed_of_what_was_loaded() -> None:
+    half = "\n %h = neg(%x) : f32[4,64]"
+    used = "\n %t = exp(%h) : f32[4,64]"
+    after = "\n %o = constant() {value = 1.0, type = !f32[4,64]} : f32[4,64]"
+    check(
+        SinkStores(),
+        f"{HEAD}{LOAD}{half}{STORE}{used}{after}{END}",
+        f"{HEAD}{LOAD}{half}{used}{STORE}{after}{END}",
+    )
+
+
 def test_not_behind_other_reductions_and_effects() -> None:
     other = "\n %x2 = constant() {value = 1.0, type = !f32[4,64]} : f32[4,64]"
     apart = f"{HEAD}{LOAD}{STORE}{other}{SUM.replace('[%x]', '[%x2]')}{END}"

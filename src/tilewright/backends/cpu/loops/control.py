@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from tilewright.backends.cpu.loops.arena import Buffer
 from tilewright.backends.cpu.loops.groups import FusionGroup, transposed_axis
+from tilewright.backends.cpu.loops.kinds import extents_of
 from tilewright.backends.cpu.loops.nests import write
 from tilewright.backends.cpu.loops.schedule import Schedule
+from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.effects import is_ordered
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
@@ -74,21 +77,45 @@ def carried_beside(schedule: Schedule, store: Op) -> dict[Value, Buffer]:
     for value, slot in zip(values, slots):
         if slot is None or value.op not in schedule.deferred or not schedule.is_local(value):
             continue
-        if value.tile.shape == store.value.tile.shape and values.count(value) == 1 and value is not store.value:
+        if extents_of(value) == extents_of(store.value) and values.count(value) == 1 and value is not store.value:
             group = FusionGroup(schedule, [value], None)
-            if _only_reads(schedule, group, slot) and transposed_axis(schedule, value) is None:
+            if _only_needs(schedule, group, slot) and transposed_axis(schedule, value) is None:
                 found[value] = Buffer(slot.offset, slot.size, slot.dtype, borrowed=True)
     return found
 
 
-def _only_reads(schedule: Schedule, group: FusionGroup, slot: Buffer) -> bool:
-    """Whether what ``slot`` holds is needed by ``group`` alone, and at the same index."""
+def needed_later(schedule: Schedule, store: Op, loads: Sequence[Op]) -> list[Value]:
+    """What the loops of ``store`` can compute of ``loads`` for the ops behind it, which need nothing else of them.
+
+    None where ``loads`` are fewer bytes to keep, or where these loops go over other elements.
+    """
+    if not loads or not isinstance(store, StoreView) or is_ordered(store):
+        return []
+    carried = carried_beside(schedule, store)
+    deferred = [op for op in schedule.block.ops if op in schedule.deferred]
+    users = Counter(v for op in (store, *deferred) for v in schedule.uses.used(op))
+    derived: set[Op] = set()
+    for op in deferred:
+        if op in loads or any(v.op in derived for v in op.operands):
+            derived.add(op)
+    uses = schedule.uses.remaining
+    later = [op.result for op in deferred if op in derived and uses[op.result] > users[op.result]]
+    later = [v for v in later if v not in carried]
+    extents = extents_of(store.value)
+    alike = all(extents_of(v) == extents and transposed_axis(schedule, v) is None for v in (store.value, *later))
+    return later if alike and _bytes(later) <= _bytes(op.result for op in loads) else []
+
+
+def _bytes(values: Iterable[Value]) -> int:
+    return sum(v.tile.size * element_bytes(v.tile.dtype) for v in values)
+
+
+def _only_needs(schedule: Schedule, group: FusionGroup, slot: Buffer) -> bool:
+    """Whether what ``slot`` holds is needed by ``group`` alone, if at all, and at the same index."""
     ops = set(group.ops)
-    for v, same_index in group.buffers.items():
-        bound = schedule.buffer(v)
-        if bound is not None and bound.offset == slot.offset and not (same_index and ops.issuperset(v.users)):
-            return False
-    return True
+    held = [v for v in schedule.block.args if schedule.is_in(v, slot)]
+    held += [v for v in group.buffers if schedule.is_in(v, slot)]
+    return all(ops.issuperset(v.users) and group.leaves.get(v, True) for v in held)
 
 
 def _open(schedule: Schedule, loop: For | Loop) -> tuple[Slots, list[Value]]:
@@ -145,7 +172,7 @@ def _assign(schedule: Schedule, slots: Slots, values: Sequence[Value]) -> list[V
     found: list[Value | None] = [schedule.value(v) if s is None else None for s, v in zip(slots, values)]
     tiles = [(k, slot, values[k]) for k, slot in enumerate(slots) if slot is not None]
     reads = [_reads(schedule, v) for _, _, v in tiles]
-    staged: list[tuple[int, Buffer, Value, Buffer]] = []
+    staged: list[tuple[int, Buffer, Value, Buffer | None]] = []
     direct: list[tuple[int, Buffer, Value]] = []
     for i, (k, slot, value) in enumerate(tiles):
         bound = schedule.buffer(value)
@@ -153,15 +180,18 @@ def _assign(schedule: Schedule, slots: Slots, values: Sequence[Value]) -> list[V
         if bound is not None and bound.offset == slot.offset:
             found[k] = schedule.value(value)
         elif others or not reads[i].get(slot.offset, True):
-            temporary = schedule.allocate(value.tile)
-            staged.append((k, slot, write(schedule, value, temporary), temporary))
+            apart = bound is not None and all(bound.offset != other.offset for _, other, _ in tiles)
+            temporary = None if apart else schedule.allocate(value.tile)
+            new = schedule.value(value) if temporary is None else write(schedule, value, temporary)
+            staged.append((k, slot, new, temporary))
         else:
             direct.append((k, slot, value))
     for k, slot, value in direct:
         found[k] = write(schedule, value, slot)
     for k, slot, new, temporary in staged:
         found[k] = schedule.emit(CopyBuffer, new, offset=slot.offset, loc=schedule.target.ops[-1].loc).result
-        schedule.release(temporary)
+        if temporary is not None:
+            schedule.release(temporary)
     return [v for v in found if v is not None]
 
 

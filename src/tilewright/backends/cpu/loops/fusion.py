@@ -106,13 +106,20 @@ def _compute_element(schedule: Schedule, op: Op) -> None:
 
 
 def _load_before(schedule: Schedule, op: Op) -> None:
-    """Execute the deferred loads whose results are needed after ``op``, which may overwrite their memory."""
+    """Execute the deferred loads whose results are needed after ``op``, which may overwrite their memory, unless the
+    loops of ``op`` compute what is needed of them."""
+    loads = _needed_loads(schedule, op)
+    if not control.needed_later(schedule, op, loads):
+        for load in loads:
+            materialize(schedule, load.result)
+
+
+def _needed_loads(schedule: Schedule, op: Op) -> list[Op]:
+    """The deferred loads whose results are needed after ``op``."""
     schedule.pending = [load for load in schedule.pending if load in schedule.deferred]
     beside = control.carried_beside(schedule, op)
     dying = schedule.uses.would_die([op, *(v.op for v in beside if v.op is not None)], schedule.deferred)
-    for load in schedule.pending:
-        if load.result not in dying:
-            materialize(schedule, load.result)
+    return [load for load in schedule.pending if load.result not in dying]
 
 
 def _settle(schedule: Schedule, value: Value) -> None:
@@ -145,14 +152,17 @@ def _store(schedule: Schedule, op: memory.Store | memory.StoreView) -> None:
         _element_by_element(schedule, op)
     elif isinstance(op, memory.StoreView):
         carried = control.carried_beside(schedule, op)
+        later = control.needed_later(schedule, op, _needed_loads(schedule, op))
 
         def end(body: Body) -> list[Value]:
+            found = [body.shaped(v, op.value.tile.shape) for v in carried]
             body.copy(op)
-            return [body.value(v) for v in carried]
+            return found
 
         slots = list(carried.values())
-        for v, new, slot in zip(carried, fuse(schedule, [op.value, *carried], op, slots, end), slots):
-            schedule.materialized(v, new, slot)
+        found = fuse(schedule, [op.value, *carried], op, slots, end, beside=later)
+        for v, new, slot in zip(carried, found, slots):
+            schedule.materialized(v, schedule.shaped(new, v), slot)
     else:
         fuse(schedule, op.operands, op, (), _copy_end(op))
 

@@ -32,10 +32,14 @@ CHEAP = 3  # computing this much again costs less than keeping it in memory
 class FusionGroup(FusedOps):
     """A fusion group: the deferred ops below ``values``, which the same loops compute."""
 
-    def __init__(self, schedule: Schedule, values: Sequence[Value], consumer: Op | None) -> None:
-        """``consumer`` is the op that the loops are for; None when the only value is wanted for itself."""
-        super().__init__(values, schedule.is_bound)
+    def __init__(
+        self, schedule: Schedule, values: Sequence[Value], consumer: Op | None, beside: Sequence[Value] = ()
+    ) -> None:
+        """``consumer`` is the op that the loops are for; None when the only value is wanted for itself. What is
+        ``beside`` is for code outside these loops, whatever it costs."""
+        super().__init__([*values, *beside], schedule.is_bound)
         self.schedule = schedule
+        self._beside = set(beside)
         self._wanted = values[0] if consumer is None else None
         if consumer is not None:
             for v in values:
@@ -56,7 +60,7 @@ class FusionGroup(FusedOps):
             and op.result.tile.size > 1
             and op in deferred
             and remaining[op.result] > len(self.users.get(op.result, ()))
-            and cost(self.schedule, op.result) > CHEAP
+            and (op.result in self._beside or cost(self.schedule, op.result) > CHEAP)
         ]
 
     def loads(self) -> list[Op]:

@@ -102,6 +102,11 @@ def by_squares(t: TileType, axis: int | None) -> int | None:
     return None if t.is_pointer or t.element.is_bool else axis
 
 
+def extents_of(value: Value) -> list[int]:
+    """The extents of ``value`` but those of 1."""
+    return [n for n in value.tile.shape if n > 1]
+
+
 def innermost(t: TileType) -> int:
     """The last axis of more than one element."""
     return max((k for k, n in enumerate(t.shape) if n > 1), default=0)

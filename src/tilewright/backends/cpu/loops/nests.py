@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.backends.cpu.loops.arena import Buffer
 from tilewright.backends.cpu.loops.groups import CHEAP, FusionGroup, cost, transposed_axis
-from tilewright.backends.cpu.loops.kinds import is_array_tile
+from tilewright.backends.cpu.loops.kinds import extents_of, is_array_tile
 from tilewright.backends.cpu.loops.ranges import KnownRanges, largest_search, possible_checks
 from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Block, Op, Value
@@ -52,6 +52,13 @@ class Body:
         self.block.append(op)
         return op
 
+    def shaped(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """``value`` in ``shape``, which has the same extents but for those of 1."""
+        found = self.value(value)
+        if found.tile.shape == shape:
+            return found
+        return self.emit(Reshape, found, shape=shape, loc=UNKNOWN if value.op is None else value.op.loc).result
+
     def position(self, op: Op) -> int:
         """Where the copy of ``op`` stands."""
         return self.block.ops.index(self.copied[op.result].op)
@@ -68,25 +75,28 @@ def fuse(
     buffers: Sequence[Buffer | None],
     end: End,
     *,
+    beside: Sequence[Value] = (),
     transposed: int | None = None,
 ) -> list[Value]:
     """Append the nest that computes ``values``, for ``consumer``; ``end`` says what it yields into ``buffers``.
 
-    Also kept is what code outside needs and is too costly to compute twice. Gives what ``end`` asked to yield.
+    Also kept is what is ``beside``, and what code outside needs and is too costly to compute twice. Gives what ``end``
+    asked to yield.
     """
-    group = _prepare(schedule, values, consumer)
+    group, shape = _prepare(schedule, values, consumer, beside), values[0].tile.shape
     side_outputs = [(op, target(schedule, op.result)) for op in group.shared()]
     body = Body(schedule)
     body.copy_all(group.ops)
     cause = values[0].op if consumer is None else consumer
+    sides = [body.shaped(op.result, shape) for op, _ in side_outputs]
     kept = list(end(body))
-    yielded = [*kept, *(body.value(op.result) for op, _ in side_outputs)]
+    yielded = [*kept, *sides]
     loc = UNKNOWN if cause is None else cause.loc
     body.emit(Yield, yielded, loc=loc)
     outputs = (*buffers, *(b for _, b in side_outputs))
     nest = schedule.emit_nest(body.block, outputs, loc, transposed=transposed)
     for (op, buffer), result in zip(side_outputs, nest.results[len(kept) :]):
-        schedule.materialized(op.result, result, buffer)
+        schedule.materialized(op.result, schedule.shaped(result, op.result), buffer)
     return nest.results[: len(kept)]
 
 
@@ -112,11 +122,11 @@ def _keep_loads(schedule: Schedule, value: Value) -> None:
             materialize(schedule, load.result)
 
 
-def _prepare(schedule: Schedule, values: Sequence[Value], consumer: Op | None) -> FusionGroup:
+def _prepare(schedule: Schedule, values: Sequence[Value], consumer: Op | None, beside: Sequence[Value]) -> FusionGroup:
     """The fusion group, after what its loops should not compute is in buffers."""
     while True:
-        comparable = _comparable_loads(schedule, values, consumer)
-        group = FusionGroup(schedule, values, consumer)
+        comparable = _comparable_loads(schedule, [*values, *beside], consumer)
+        group = FusionGroup(schedule, values, consumer, [v for v in beside if not schedule.is_bound(v)])
         first = _to_materialize(schedule, group, values, consumer, comparable)
         if not first:
             return group
@@ -127,11 +137,11 @@ def _to_materialize(
     schedule: Schedule, group: FusionGroup, values: Sequence[Value], consumer: Op | None, comparable: set[Op]
 ) -> list[Op]:
     """Ops of the group that have to be executed first, operands before users."""
-    shape = values[0].tile.shape
+    extents = extents_of(values[0])
     wanted = values[0] if consumer is None else None
     scatters, stores = isinstance(consumer, Store), isinstance(consumer, (Store, StoreView))
     costly_broadcasts = {op for op in group.broadcast_operands() if cost(schedule, op.result) > CHEAP}
-    shared = {op for op in group.shared() if not group.same_index(op) or op.result.tile.shape != shape}
+    shared = {op for op in group.shared() if not group.same_index(op) or extents_of(op.result) != extents}
 
     def comes_first(op: Op) -> bool:
         if op in shared or op in costly_broadcasts:

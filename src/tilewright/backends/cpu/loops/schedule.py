@@ -12,9 +12,10 @@ from tilewright.backends.cpu.loops.uses import Uses
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.location import Loc
+from tilewright.ir.location import UNKNOWN, Loc
 from tilewright.ir.opdef import create
 from tilewright.ir.ops.loops import LoopNest
+from tilewright.ir.ops.shape import Reshape
 from tilewright.ir.rewrite import clone_op
 from tilewright.ir.types import ElementType, TileType
 
@@ -76,6 +77,13 @@ class Schedule:
         self.target.append(copied)
         return copied
 
+    def shaped(self, new: Value, value: Value) -> Value:
+        """``new`` of the form, in the shape of ``value``, whose extents are the same but for those of 1."""
+        if new.tile.shape == value.tile.shape:
+            return new
+        loc = UNKNOWN if value.op is None else value.op.loc
+        return self.emit(Reshape, new, shape=value.tile.shape, loc=loc).result
+
     def value(self, value: Value) -> Value:
         """What ``value`` is in the form: a scalar, a view, or a tile in a buffer or an array."""
         return self._values[value] if value in self._bindings else self._array_tiles[value]
@@ -97,6 +105,11 @@ class Schedule:
     def buffer(self, value: Value) -> Buffer | None:
         """The buffer that ``value`` is in, if it is in one."""
         return self._bindings.get(value)
+
+    def is_in(self, value: Value, buffer: Buffer) -> bool:
+        """Whether ``value`` is where ``buffer`` is."""
+        bound = self.buffer(value)
+        return bound is not None and bound.offset == buffer.offset
 
     # Scratch memory
 

@@ -15,11 +15,12 @@ from tilewright.transforms.base import InPlacePass
 
 
 class SinkStores(InPlacePass):
-    """Moves a store behind the reductions and scans that need what was loaded before it, and to the end of an iteration
-    where only pure ops follow.
+    """Moves a store behind the pure ops that need what was loaded before it, and to the end of an iteration where only
+    pure ops follow.
 
-    A store may overwrite the memory of a tile that is needed later, which fusion therefore copies first. Behind its
-    last use the tile needs no copy. The last store of an iteration is fused with what the loop carries on.
+    A store may overwrite the memory of a tile that is needed later, which fusion therefore copies first. Behind a
+    reduction or scan that is its last use the tile needs no copy. What other ops compute of it the loops of the store
+    can keep, and the last store of an iteration is fused with what the loop carries on.
     """
 
     name: ClassVar[str] = "sink-stores"
@@ -32,31 +33,39 @@ class SinkStores(InPlacePass):
 
 def _sink(block: Block) -> bool:
     changed = False
-    loads = {op for op in block.ops if effect_of(op) == Effect.READ}
+    derived = _derived(block)
     for store in reversed([op for op in block.ops if isinstance(op, (Store, StoreView)) and not is_ordered(op)]):
-        target = _target(block.ops[block.ops.index(store) + 1 :], loads)
+        target = _target(block.ops[block.ops.index(store) + 1 :], derived)
         if target is not None:
             block.splice([store], before=target)
             changed = True
     return changed
 
 
-def _target(following: Sequence[Op], loads: set[Op]) -> Op | None:
-    """The op of ``following`` that a store is to precede; None where it stays in front of all.
-
-    It goes behind the last one of the pure ops that come next which is a reduction or scan of what ``loads`` read, all
-    of them before the store: no load is pure.
-    """
-    last = -1
+def _derived(block: Block) -> set[Op]:
+    """The pure ops of ``block`` that need what it loads, apart from results of reductions and scans, which are in
+    memory of their own."""
     derived: set[Op] = set()
+    kept: set[Op] = set()  # loads, and what is computed of them element by element
+    for op in block.ops:
+        if effect_of(op) == Effect.READ:
+            kept.add(op)
+        elif is_pure(op) and any(v.op in kept for v in (*op.operands, *op.captured())):
+            derived.add(op)
+            if not isinstance(op, (Reduce, Scan)):
+                kept.add(op)
+    return derived
+
+
+def _target(following: Sequence[Op], derived: set[Op]) -> Op | None:
+    """The op of ``following`` that a store is to precede, the last one of the pure ops that come next and are
+    ``derived`` being in front of it; None where there is none. No load is pure."""
+    last = -1
     for k, op in enumerate(following):
         if isinstance(op, Continue) and k:
             return op
         if not is_pure(op):
             break
-        if any(v.op in loads or v.op in derived for v in (*op.operands, *op.captured())):
-            if isinstance(op, (Reduce, Scan)):
-                last = k  # its result is in memory of its own
-            else:
-                derived.add(op)
+        if op in derived:
+            last = k
     return None if last < 0 else following[last + 1]
