@@ -105,9 +105,10 @@ __global__ void powers(int* out, int n) {  // of two, as often as a thread itera
   if (threadIdx.x == 0) out[0] = all;
 }
 #define FOUR __syncthreads(); __syncthreads(); __syncthreads(); __syncthreads();
+#define SIXTEEN FOUR FOUR FOUR FOUR
 __global__ void fibers(int* out, int n) {
   for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = i;
-  FOUR FOUR FOUR FOUR FOUR FOUR FOUR FOUR
+  SIXTEEN SIXTEEN SIXTEEN SIXTEEN
 }
 int main() {
   constexpr int n = 1000, w = 43, h = 31;
@@ -259,6 +260,84 @@ def test_what_lives_across_a_barrier_is_kept_for_each_thread() -> None:
     assert (kernel.frame, kernel.uniform) == (["%x"], [])
     once = fission.split(BODY.replace("  store i32 %tw.c1, ptr %x, align 4\n", ""))
     assert once is not None and once.frame == [] and once.recomputed["%x"] == ["  store i32 %tw.c0, ptr %x"]
+
+
+@pytest.mark.parametrize(("barriers", "type"), [(31, "i32"), (32, "i64"), (63, "i64"), (64, None)])
+def test_sets_of_barriers_are_as_wide_as_there_are_many(barriers: int, type: str | None) -> None:
+    waits = "".join(f"  %w{k} = call i32 @__tw_simt_barrier(i32 0, i32 0, ptr @file, i32 7)\n" for k in range(barriers))
+    blocks = waits.replace("  %w", "  br label %b\nb:\n  %w").split("  br label %b\nb:\n")
+    body = (
+        "entry:\n" + "".join(f"  br label %b{k}\nb{k}:\n{line}" for k, line in enumerate(blocks[1:])) + "  ret void\n"
+    )
+    kernel = fission.split(body)
+    assert (kernel and kernel.sets["set"]) == type
+
+
+MANY = r"""#include <cstdio>
+#include <cuda_runtime.h>
+template <int N> __global__ void barriers(int* out, int from) {  // some of the threads end at each of them, from `from` on
+  __shared__ int part[64];
+  int t = threadIdx.x, v = t;
+  part[t] = t;
+#define STEP __syncthreads(); v = v * 3 + part[(t + 1) % 64]; __syncthreads(); part[t] = v; if (from == 1 && t == 5) return;
+#define FIVE STEP STEP STEP STEP STEP
+  FIVE FIVE FIVE FIVE
+  if (from == 2 && t == 7) return;
+  __syncthreads();
+  out[t] = v;
+}
+template <int N> __global__ void lanes(int* out, int from) {
+  int t = threadIdx.x, v = t;
+#define SUM for (int d = 16; d > 0; d /= 2) v += __shfl_down_sync(~0u, v, d); v = v % 1000 + t;
+  SUM SUM SUM SUM SUM SUM
+  if (t % 3 == from) v += __shfl_xor_sync(__activemask(), v, 0);
+  else if (t % 3 == 1) v += 2 * __shfl_sync(__activemask(), v, 4 + t / 32);
+  SUM SUM SUM
+  out[t] = v;
+}
+int main() {
+  int *p, v[64], part[64], bad = 0;
+  cudaMallocManaged(&p, 256);
+  barriers<1><<<1, 64>>>(p, 0);
+  bad += cudaDeviceSynchronize() != cudaSuccess;
+  for (int t = 0; t < 64; ++t) v[t] = part[t] = t;
+  for (int k = 0; k < 20; ++k) {
+    for (int t = 0; t < 64; ++t) v[t] = int(unsigned(v[t]) * 3u + unsigned(part[(t + 1) % 64]));
+    for (int t = 0; t < 64; ++t) part[t] = v[t];
+  }
+  for (int t = 0; t < 64; ++t) bad += p[t] != v[t];
+  auto sum = [&](int times) {
+    while (times--) {
+      for (int d = 16; d > 0; d /= 2) {
+        for (int t = 0; t < 64; ++t) part[t] = t % 32 + d < 32 ? v[t + d] : v[t];
+        for (int t = 0; t < 64; ++t) v[t] += part[t];
+      }
+      for (int t = 0; t < 64; ++t) v[t] = v[t] % 1000 + t;
+    }
+  };
+  for (int from : {0, 5}) {
+    lanes<1><<<1, 64>>>(p, from);
+    bad += cudaDeviceSynchronize() != cudaSuccess;
+    for (int t = 0; t < 64; ++t) v[t] = t;
+    sum(6);
+    for (int t = 0; t < 64; ++t) part[t] = t % 3 == from ? 2 * v[t] : t % 3 == 1 ? v[t] + 2 * v[t / 32 * 33 + 4] : v[t];
+    for (int t = 0; t < 64; ++t) v[t] = part[t];
+    sum(3);
+    for (int t = 0; t < 64; ++t) bad += p[t] != v[t];
+  }
+  printf("%d bad\n", bad);
+  barriers<1><<<1, 64>>>(p, 2);
+  puts(cudaGetErrorName(cudaDeviceSynchronize()));
+}
+"""
+
+
+def test_kernels_with_more_barriers_than_a_word_of_32_bits_has(tmp_path: Path) -> None:
+    program = tmp_path / "program.cu"
+    out, reports = printed(program, MANY)
+    line = next(i for i, text in enumerate(MANY.split("\n"), 1) if text == "  __syncthreads();")
+    reason = "a barrier that not all threads of the block reach: others have ended"
+    assert (out, reports) == ("0 bad\ncudaErrorLaunchFailure\n", f"tilewright: {program}:{line}: {reason}\n")
 
 
 COUNTER = """entry:

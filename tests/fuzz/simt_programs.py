@@ -82,7 +82,8 @@ __device__ unsigned meeting(unsigned* s, unsigned x, unsigned tid, unsigned TT) 
   return y;
 }
 #define FOUR __syncthreads(); __syncthreads(); __syncthreads(); __syncthreads();
-#define MANY FOUR FOUR FOUR FOUR FOUR FOUR FOUR FOUR
+#define SIXTEEN FOUR FOUR FOUR FOUR
+#define MANY SIXTEEN SIXTEEN SIXTEEN SIXTEEN
 template <typename K, typename T> int differing(char const* name, K kernel, T twin, int blocks, dim3 block) {
   unsigned size = block.x * block.y * block.z + 2, *out[2];
   int bad = 0;

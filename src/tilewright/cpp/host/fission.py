@@ -31,6 +31,7 @@ EXCHANGE = "__tw_simt_exchange"  # of values among lanes of a warp
 RUNTIME = {  # functions of the runtime that split kernels call
     "__tw_simt_frames": "declare ptr @__tw_simt_frames(i64)",
     "llvm.ctlz.i32": "declare i32 @llvm.ctlz.i32(i32, i1)",
+    "llvm.ctlz.i64": "declare i64 @llvm.ctlz.i64(i64, i1)",
     "llvm.vector.reduce.and.v32i32": "declare i32 @llvm.vector.reduce.and.v32i32(<32 x i32>)",
     "llvm.cttz.i32": "declare i32 @llvm.cttz.i32(i32, i1)",
     "llvm.abs.i64": "declare i64 @llvm.abs.i64(i64, i1)",
@@ -47,7 +48,7 @@ Transform = Callable[[str, Collection[str], tuple[str, ...]], str]
 _DEMOTE = ("register_to_memory", "instruction_namer")  # what is used in other blocks goes through memory
 SCALARS = frozenset({"i8", "i16", "i32", "i64", "half", "bfloat", "float", "double", "ptr"})
 _REFUSED = ("phi", "invoke", "indirectbr", "callbr", "resume", "catchswitch", "landingpad")
-_MOST = 31  # barriers of a kernel, so that a set of them fits 32 bits
+_MOST, _FEW = 63, 31  # barriers of a kernel, so that a set of them fits 64 bits, and 32
 _CHEAP_STEPS = "add sub mul shl lshr ashr and or xor zext sext trunc icmp select getelementptr load"
 _RECOMPUTED = frozenset(_CHEAP_STEPS.split())
 _CHEAP = 16  # instructions that compute a variable once more
@@ -110,6 +111,15 @@ class Split:
     def lines(self) -> list[str]:
         """What its regions consist of, each line once."""
         return list(dict.fromkeys(line for region in self.regions for block in region for line in block.lines))
+
+    @property
+    def sets(self) -> dict[str, str]:
+        """What templates say of sets of barriers: the type, and what makes other integers of one, and one of these."""
+        if len(self.barriers) <= _FEW:
+            narrow = {"widen32": "add i32", "widened32": ", 0"}
+            return {"set": "i32", "last": "31", "widen": "zext i32", "widened": " to i64", **narrow}
+        narrow = {"widen32": "zext i32", "widened32": " to i64"}
+        return {"set": "i64", "last": "63", "widen": "add i64", "widened": ", 0", **narrow}
 
     @property
     def yields(self) -> list[int]:

@@ -203,11 +203,11 @@ def _region(
             if parsed.callee.startswith(LIFETIME) and not kernel.allocas.keys().isdisjoint(parsed.names):
                 continue
             if parsed.op == "ret":
-                ends.append(f"[ 1, %{block.label} ]")
+                ends.append(f"[ 0, %{block.label} ]")
                 line = "  br label %tw.exit"
             lines.append(becomes.get(line, line))
         if block.barrier:
-            ends.append(f"[ {1 << block.barrier}, %{block.label} ]")
+            ends.append(f"[ {block.barrier}, %{block.label} ]")
             lines += [*_vote(kernel.barriers[block.barrier - 1], number), "  br label %tw.exit"]
     if not ends:
         return lines
@@ -275,6 +275,7 @@ def block_function(
         yields=sum(1 << k for k in kernel.yields),
         apart="stragglers" if kernel.yields else "wrong",
         leaves=LEAVES,
+        **kernel.sets,
         **{name: names.table(name) for name in ("file", "line", "kind")},
     )
     return "\n".join([*block, *tables(kernel, names)])
@@ -350,7 +351,8 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], locati
     frame = _frame(kernel, _SIDES)
     if k in kernel.guards:
         asked = region_call(names.asked(k), arguments, ("0", "0", "0"), "0", [*frame, "ptr %bound"]) + location
-        first = simt_lines("guarded", r=r, asked=asked, width=width, after="join")
+        ends = simt_lines("met", own=f"{r}met", to=f"%{r}all", **kernel.sets)
+        first = simt_lines("guarded", r=r, asked=asked, ends=ends, width=width, after="join")
     else:
         first = [*(_evens(kernel, r, "0") if k else ()), f"  br label %{r}zs"]
     body = [f"  {own[0]} = mul nuw nsw i32 %{r}x, %{r}step"] if k in kernel.guards else []
@@ -362,9 +364,7 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], locati
         body += [f"  %{r}at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %{r}thread"]
         body += [f"  store i32 %{r}next, ptr %{r}at{group}"]
     if k not in kernel.guards:
-        # The set of where threads ended: one reduction, which a vectorized loop can have.
-        body += [f"  %{r}set = load i32, ptr %met", f"  %{r}union = or i32 %{r}set, %{r}next"]
-        body += [f"  store i32 %{r}union, ptr %met"]
+        body += simt_lines("met", own=r[:-1], to=f"%{r}next", **kernel.sets)
     loop = f", !llvm.loop {names.loop(k)}" if parallel else ""
     limit = f"%{r}limit" if k in kernel.guards else width
     return simt_lines(
@@ -392,6 +392,8 @@ def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], location:
         ways="".join(f", [ %g.n{k}, %g.r{k} ]" for k in kernel.yields),
         cases=" ".join(f"i32 {k}, label %g.r{k}" for k in kernel.yields),
         regions=regions,
+        ends=simt_lines("met", own="g.met", to="%g.s", **kernel.sets),
+        **kernel.sets,
     )
 
 

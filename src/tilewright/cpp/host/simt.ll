@@ -6,7 +6,7 @@ define internal void @$block(ptr %slots, ptr %where)$location {
 entry:
 $head
   %votes = alloca i32
-  %met = alloca i32
+  %met = alloca $set
   %plane = mul i32 %c6, %c7
   %count = mul i32 %plane, %c8
   %threads = zext i32 %count to i64
@@ -17,18 +17,21 @@ dispatch:
   %state = phi i32 [ 0, %entry ], [ %h, %go ]
   %outcome = phi i32 [ 0, %entry ], [ %combined, %go ]
   store i32 0, ptr %votes
-  store i32 0, ptr %met
+  store $set 0, ptr %met
   switch i32 %state, label %done [ $cases ]
 $loops
 join:
 $kept
   br label %judge
 judge:
-  %set = load i32, ptr %met
-  %zeros = call i32 @llvm.ctlz.i32(i32 %set, i1 true)
-  %h = sub i32 31, %zeros
-  %only = shl i32 1, %h
-  %same = icmp eq i32 %set, %only
+  %set = load $set, ptr %met
+  %others = sub $set %set, 1
+  %both = and $set %set, %others
+  %same = icmp eq $set %both, 0
+  %zeros = call $set @llvm.ctlz.$set($set %set, i1 true)
+  %last = xor $set %zeros, $last
+  %wide = $widen %last$widened
+  %h = trunc i64 %wide to i32
   br i1 %same, label %check, label %diverged
 check:
   %ended = icmp eq i32 %h, 0
@@ -48,8 +51,8 @@ go:
 $passed
   br label %dispatch
 diverged:
-  %yields = and i32 %set, $yields
-  %apart = icmp ne i32 %yields, 0
+  %yields = and $set %set, $yields
+  %apart = icmp ne $set %yields, 0
   br i1 %apart, label %$apart, label %wrong
 wrong:
   %d.i = sub i32 %h, 1
@@ -57,8 +60,8 @@ wrong:
   %d.line = getelementptr i32, ptr @$line, i32 %d.i
   %file = load ptr, ptr %d.file
   %line = load i32, ptr %d.line
-  %first = and i32 %set, 1
-  %some = icmp ne i32 %first, 0
+  %first = and $set %set, 1
+  %some = icmp ne $set %first, 0
   %d.kind = getelementptr i32, ptr @$kind, i32 %d.i
   %d.k = load i32, ptr %d.kind
   %left = icmp eq i32 %d.k, $leaves
@@ -103,7 +106,7 @@ ${r}ze:
 ;; guarded
   store [2 x i64] [i64 0, i64 1], ptr %bound
   %${r}all = $asked
-  store i32 %${r}all, ptr %met
+$ends
   %${r}bound = load i64, ptr %bound
   %${r}row.w = zext i32 $width to i64
   %${r}least = call i64 @llvm.umin.i64(i64 %${r}bound, i64 %${r}row.w)
@@ -119,7 +122,7 @@ ${r}ze:
 
 ;; stragglers
 stragglers:
-  store i32 0, ptr %met
+  store $set 0, ptr %met
   br label %g.thread
 g.thread:
   %g.t = phi i64 [ 0, %stragglers ], [ %g.tn, %g.end ]
@@ -135,26 +138,22 @@ $uniform
   br label %g.go
 g.go:
   %g.s = phi i32 [ %g.first, %g.thread ]$ways
-  %g.zeros = call i32 @llvm.ctlz.i32(i32 %g.s, i1 true)
-  %g.h = sub i32 31, %g.zeros
-  switch i32 %g.h, label %g.end [ $cases ]
+  switch i32 %g.s, label %g.end [ $cases ]
 $regions
 g.end:
-  %g.met = load i32, ptr %met
-  %g.both = or i32 %g.met, %g.s
-  store i32 %g.both, ptr %met
+$ends
   %g.tn = add nuw nsw i64 %g.t, 1
   %g.m = icmp ult i64 %g.tn, %threads
   br i1 %g.m, label %g.thread, label %judge
 
 ;; warp
-define internal i32 @$run(ptr %slots, ptr %where, i32 %from, i32 %mask, ptr noalias %given, ptr noalias %taken, ptr noalias %masks, ptr noalias %ended, i32 %outcome, ptr noalias %sum)$location {
+define internal i64 @$run(ptr %slots, ptr %where, i32 %from, i32 %mask, ptr noalias %given, ptr noalias %taken, ptr noalias %masks, ptr noalias %ended, i32 %outcome, ptr noalias %sum)$location {
 entry:
 $head
   %votes = alloca i32
-  %met = alloca i32
+  %met = alloca $set
   store i32 0, ptr %votes
-  store i32 0, ptr %met
+  store $set 0, ptr %met
   %plane = mul i32 %c6, %c7
   %count = mul i32 %plane, %c8
   %threads = zext i32 %count to i64
@@ -201,16 +200,23 @@ end:
   %before = load i32, ptr %sum
   %after = add i32 %before, %voted
   store i32 %after, ptr %sum
-  %found = load i32, ptr %met
-  ret i32 %found
+  %found = load $set, ptr %met
+  %found.wide = $widen %found$widened
+  ret i64 %found.wide
 }
 
 ;; ends
   %$own.end = getelementptr i32, ptr %ended, i64 %$own.wide
   store i32 %$own.next, ptr %$own.end$group
-  %$own.set = load i32, ptr %met
-  %$own.union = or i32 %$own.set, %$own.next
-  store i32 %$own.union, ptr %met
+$met
+
+;; met
+; the set of where threads ended, of which `to` is one: one reduction, which a vectorized loop can have
+  %$own.to = $widen32 $to$widened32
+  %$own.bit = shl $set 1, %$own.to
+  %$own.set = load $set, ptr %met
+  %$own.union = or $set %$own.set, %$own.bit
+  store $set %$own.union, ptr %met
 
 ;; apart
 define internal i32 @$name(ptr %slots, ptr %where, i32 %warps, i32 %at, i32 %outcome, ptr %words, ptr %masks, ptr %ended, ptr %state) {
@@ -222,7 +228,7 @@ define internal i32 @$name(ptr %slots, ptr %where, i32 %warps, i32 %at, i32 %out
 entry:
 $head
   %votes = alloca i32
-  %met = alloca i32
+  %met = alloca $set
   %g = alloca ptr
   %t = alloca ptr
   store i32 0, ptr %votes
@@ -274,7 +280,8 @@ finish:
   %fine = or i1 %first, %same
   br i1 %fine, label %end, label %differs
 differs:
-  %where.to = shl i32 1, %place
+  %place.wide = zext i32 %place to i64
+  %where.to = shl i64 1, %place.wide
   br label %stopped
 end:
   %w.next = add nuw nsw i32 %w, 1
@@ -286,9 +293,9 @@ all:
 next:
   br label %warp
 stopped:
-  %set = phi i32 [ %where.to, %differs ], $found
-  %s.set = getelementptr i32, ptr %state, i64 2
-  store i32 %set, ptr %s.set
+  %set = phi i64 [ %where.to, %differs ], $found
+  %s.set = getelementptr i64, ptr %state, i64 1
+  store i64 %set, ptr %s.set
   %g.last = load ptr, ptr %g
   %t.last = load ptr, ptr %t
   store ptr %g.last, ptr %own.given
@@ -303,7 +310,7 @@ done:
   store i32 %after, ptr %state
   %s.place = getelementptr i32, ptr %state, i64 1
   store i32 %reached, ptr %s.place
-  %s.begin = getelementptr i32, ptr %state, i64 3
+  %s.begin = getelementptr i32, ptr %state, i64 4
   store i32 %begin, ptr %s.begin
   ret i32 %number
 }
@@ -323,7 +330,7 @@ done:
 
 ;; together region
 ${r}start:
-  store i32 0, ptr %met
+  store $set 0, ptr %met
 $words
   br label %${r}lane
 ${r}lane:
@@ -341,6 +348,7 @@ ${r}judge:
 $judge
 $to
 ${r}stop:
+  %${r}found.wide = $widen %${r}found$widened
 $kept
   br label %stopped
 

@@ -47,7 +47,7 @@ _GUARDS = '"tw.guards"'  # finds the memory around shared variables, which nobod
 _GUARD_BEFORE = '@"tw.guard.before" = internal thread_local global [65536 x i8] zeroinitializer'
 _GUARD_BEFORE += ', section ".tbss.tw.before"'
 _UNROLL = ("sroa", "instruction_combine", "simplify_cfg", "loop_simplify", "lcssa", "loop_rotate", "loop_unroll")
-_MOST_WAITS = 24  # of which loops may need some more, up to the bits of a word: see `fission.py`
+_MOST_WAITS = 52  # of which loops may need some more, up to the bits of a word: see `fission.py`
 _COORDINATES = 12
 # The lane, which functions ask for like a coordinate behind the others.
 _LANE = (

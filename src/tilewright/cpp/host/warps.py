@@ -68,6 +68,7 @@ def _region(
     call = _call(names.region(k), arguments, "lane", ("%x", "%y", "%z"), words, frame, "%lane.thread")
     parts = any(0 < barrier.fixed_mask < 0xFFFFFFFF for barrier in kernel.barriers if barrier.mask)
     group = f", !llvm.access.group {names.group(k)}" if parts and is_parallel(kernel, k) else ""
+    met = simt_lines("met", own="lane", to="%lane.next", **kernel.sets)
     lines = simt_lines(
         "warp",
         run=names.run(k),
@@ -76,7 +77,8 @@ def _region(
         frame=frame_pointers(kernel, shared=True),
         notes=[f"  store i32 %{axis}, ptr %p{i}" for i, axis in enumerate("xyz")] if stores else [],
         call=f"{call}{'' if parts else ' noinline'}{locations[1]}",
-        ends=simt_lines("ends", own="lane", group=group),
+        ends=simt_lines("ends", own="lane", group=group, met=met),
+        **kernel.sets,
         loop=f", !llvm.loop {names.loop(k)}" if group else "",
     )
     return "\n".join(lines)
@@ -134,7 +136,7 @@ def _together(
         exchange = _Exchange.of(kernel, k, ends, permuted)
         arrays += exchange.arrays()
         regions += _region_together(kernel, k, names, f"{call}{locations[1]}", ends, to, live, exchange)
-        stopped.append(f"[ %r{k}.found, %r{k}.stop ]")
+        stopped.append(f"[ %r{k}.found.wide, %r{k}.stop ]")
     starts = [0, *(i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.kind != LEAVES)]
     yields = [i for i in starts if i and kernel.barriers[i - 1].kind == YIELD]
     if not finished:  # it never ends
@@ -155,6 +157,7 @@ def _together(
         regions=regions,
         places=", ".join(finished),
         yields=" ".join(f"i32 {k}, label %next" for k in yields),
+        **kernel.sets,
         found=", ".join([*stopped, *(f"[ 0, %r{k}.uneven ]" for k in starts)]),
     )
     return "\n".join(lines)
@@ -227,21 +230,23 @@ def _region_together(
     exchange: _Exchange,
 ) -> list[str]:
     """Region ``k`` for the first warps: ``call`` runs it, and ``to`` goes on from its ``ends``."""
-    r, several = f"r{k}.", len(ends) > 1
+    r, several, word = f"r{k}.", len(ends) > 1, kernel.sets["set"]
     group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
     if several:
-        cases = " ".join(f"i32 {1 << end}, label %{r}to{end}" for end in ends)
-        judge = [f"  %{r}found = load i32, ptr %met", f"  switch i32 %{r}found, label %{r}stop [ {cases} ]"]
+        cases = " ".join(f"{word} {1 << end}, label %{r}to{end}" for end in ends)
+        judge = [f"  %{r}found = load {word}, ptr %met", f"  switch {word} %{r}found, label %{r}stop [ {cases} ]"]
     else:
-        judge = [f"  %{r}found = add i32 0, {1 << ends[0] if ends else 0}", f"  br label %{r}{_first(ends)}"]
+        judge = [f"  %{r}found = add {word} 0, {1 << ends[0] if ends else 0}", f"  br label %{r}{_first(ends)}"]
+    met = simt_lines("met", own=r[:-1], to=f"%{r}next", **kernel.sets)
     return simt_lines(
         "together region",
         r=r,
         call=call,
-        ends=simt_lines("ends", own=r[:-1], group=group) if several else [],
+        ends=simt_lines("ends", own=r[:-1], group=group, met=met) if several else [],
         loop=f", !llvm.loop {names.loop(k)}" if group else "",
         lanes=LANES,
         judge=judge,
+        **kernel.sets,
         to=list(to),
         words=exchange.words(),
         kept=[

@@ -39,14 +39,15 @@ struct fiber {
 // How threads run: `Way` of cpp/host/simt.py.
 enum class way : long { loops, fibers, warps, ranges };
 // Runs a region of a kernel for the lanes `mask` of the threads from `from` on: the set of the barriers that they ended
-// at, each a bit, of which 0 is the end of the kernel, and in `ended` that of each lane.
-using region = unsigned (*)(void** slots, unsigned const* coordinates, unsigned from, unsigned mask, void* given,
+// at, each a bit, of which 0 is the end of the kernel, and in `ended` the number of that of each lane.
+using region = unsigned long long (*)(void** slots, unsigned const* coordinates, unsigned from, unsigned mask, void* given,
                             void const* taken, unsigned* masks, unsigned* ended, unsigned outcome, unsigned* sum);
 // Runs the first `warps` whole warps from the region `at` on to a barrier of the block, or the end: how many got to the
 // same one, whose place is in `state`. The next one has parted, or is elsewhere. -1 if they cannot be run so.
 struct progress {
-    unsigned sum, place, set, begin;  // of predicates; of the barrier; where lanes of the one that stopped ended, none
-                                      // if it is yet to run; where it and those behind it began
+    unsigned sum, place;     // of predicates; of the barrier
+    unsigned long long set;  // where lanes of the one that stopped ended, none if it is yet to run
+    unsigned begin;          // where it and those behind it began
 };
 using together = int (*)(void** slots, unsigned const* coordinates, unsigned warps, unsigned at, unsigned outcome,
                          void** words, unsigned* masks, unsigned* ended, progress* state);

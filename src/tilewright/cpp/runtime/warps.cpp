@@ -7,8 +7,8 @@ namespace tilewright {
 // Kinds of barriers: the end of a loop, its next iteration, and where lanes of a warp give words of 8 and of 4 bytes.
 enum : int { leaves = 3, yields = 5, meets = 4, meets_halves = 7 };
 
-static unsigned run_region(worker* mine, unsigned const* coordinates, warp& self, unsigned place, unsigned mask,
-                           unsigned* sum) {
+static unsigned long long run_region(worker* mine, unsigned const* coordinates, warp& self, unsigned place, unsigned mask,
+                                     unsigned* sum) {
     launch* run = mine->run;
     return run->what.regions[place](run->slots, coordinates, unsigned(&self - mine->warps) * 32, mask,
                                     self.given->words, self.taken->words, self.masks, self.ended, unsigned(mine->outcome), sum);
@@ -60,11 +60,12 @@ static void arrive(simt_code const& what, warp& self, unsigned lanes, unsigned p
     if (now == state::at_exchange && what.masks[place - 1] >= 0) give(self.masks, lanes, unsigned(what.masks[place - 1]));
 }
 // Notes where lanes have come to that ended a region, at the barriers `found`.
-static void arrive_each(simt_code const& what, warp& self, unsigned lanes, unsigned found) {
+static void arrive_each(simt_code const& what, warp& self, unsigned lanes, unsigned long long found) {
     for (; found; found &= found - 1) {
-        unsigned const end = found & -found;
-        unsigned const here = found == end ? lanes : lanes & set_of(self, [&](unsigned i) { return self.ended[i] == end; });
-        arrive(what, self, here, unsigned(__builtin_ctz(end)));
+        unsigned const end = unsigned(__builtin_ctzll(found));
+        bool const last = !(found & (found - 1));
+        unsigned const here = last ? lanes : lanes & set_of(self, [&](unsigned i) { return self.ended[i] == end; });
+        arrive(what, self, here, end);
         lanes &= ~here;
     }
 }
@@ -107,14 +108,14 @@ static void meet_active(warp& self, unsigned first) {
 }
 // What a warp does, all of whose lanes have run a region, which they left at `found`: false once it has ended, waits, or
 // has parted.
-static bool went_on(worker* mine, warp& self, unsigned found) {
+static bool went_on(worker* mine, warp& self, unsigned long long found) {
     simt_code const& what = mine->run->what;
     if (found & (found - 1)) {
         self.together = false;
         arrive_each(what, self, every_lane(self), found);
         return false;
     }
-    self.at = unsigned(__builtin_ctz(found));
+    self.at = unsigned(__builtin_ctzll(found));
     self.now = state_at(what, self.at);
     if (self.now != state::at_exchange) return self.now == state::ready;
     bool const fixed = what.masks[self.at - 1] >= 0;
