@@ -66,6 +66,7 @@ PASSES = (
     "partial-sums",
     "split-fma",
     "share-operands",
+    "accumulate-in-tensor-memory",
     "split-mma",
     "split-steps",
     "hoist-loads",

@@ -285,8 +285,8 @@ def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
         if isinstance(a, tuple):
             x = _fragment(cta, a, mine, m, k, types[1]).astype(wide)
         else:
-            x = _operand(cta, int(cta.read(a)[first]), m, k, types[1], turned[0]).astype(wide)
-        y = _operand(cta, int(cta.read(b)[first]), n, k, types[2], turned[1]).astype(wide)
+            x = matrix(cta, int(cta.read(a)[first]), m, k, types[1], turned[0]).astype(wide)
+        y = matrix(cta, int(cta.read(b)[first]), n, k, types[2], turned[1]).astype(wide)
         product = x @ y.T
         assert isinstance(registers, tuple)
         for e, register in enumerate(registers):
@@ -317,7 +317,7 @@ def _fragment(cta: Cta, registers: Sequence[str], mine: slice, m: int, k: int, d
     return found
 
 
-def _operand(cta: Cta, descriptor: int, rows: int, k: int, dtype: DType, turned: int) -> Array:
+def matrix(cta: Cta, descriptor: int, rows: int, k: int, dtype: DType, turned: int) -> Array:
     """The tile of ``rows`` by ``k`` that a descriptor tells of; ``turned``: contiguous along its rows, not along k."""
     start, leading, stride = ((descriptor >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
     if descriptor >> 62 not in _WIDTHS or descriptor >> 49 & 7:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from support.ptx import hopper
+from support.ptx import blackwell, hopper
 from support.ptx.arithmetic import DTYPES, Unknown, compare, compute, values
 from support.ptx.parser import Entry, Instruction, Operand
 
@@ -80,6 +80,7 @@ class Cta:
         self.expected: dict[int, int] = {}  # how many threads come to a barrier
         self.arrived: Counter[int] = Counter()  # those of them that went on
         self.mbarriers = hopper.Mbarriers(threads)
+        self.tensor_memory = blackwell.TensorMemory()
         self.maps: dict[int, hopper.Map] = {}  # by their addresses
         for m in maps:
             name = list(self.parameters)[m.place]
@@ -566,6 +567,7 @@ _INSTRUCTIONS: Mapping[str, Callable[[Cta, Instruction, Array], None]] = {
     "mapa": hopper.mapa,
     "elect": hopper.elect,
     "wgmma": hopper.wgmma,
+    "tcgen05": blackwell.tcgen05,
     "stmatrix": hopper.stmatrix,
     "ldmatrix": hopper.ldmatrix,
     "setmaxnreg": _nothing,

@@ -52,6 +52,11 @@ class GpuTarget:
         return self.capability // 10 == 10
 
     @property
+    def multiplies_integers(self) -> bool:
+        """Whether MMA ops of warp groups do: those of sm_103 do not. PTX ISA, "tcgen05.mma"."""
+        return self.has_wgmma or self.capability == 100
+
+    @property
     def has_fp8(self) -> bool:
         """Whether it converts and multiplies 8-bit floats."""
         return self.capability >= 89

@@ -75,7 +75,7 @@ def plan_lowering(
     if target.has_tma and descriptors:
         _describe(plan, function, roots, target, facts, realign=realign, chosen=chosen)
         _leave_to_threads(plan, function, roots)
-        if target.has_wgmma:
+        if target.has_wgmma or (chosen and target.has_tensor_memory):
             _round_operands(plan)
     return plan
 

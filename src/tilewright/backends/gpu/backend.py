@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,10 +26,15 @@ from tilewright.gpu_runtime.constraints import Constraints, compile_under, rende
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_stage import DEEPER, MAX_WARPS
+from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.pipelines import optimize
 
 _OPTIONS = ("num_warps", "num_stages")
+_UNTESTED = (
+    "{}: its MMA ops add in tensor memory, which interpreters have tested and no GPU; compare the results, for example "
+    "with TILEWRIGHT_BACKEND=triton"
+)
 _FEW_SPILLED = 64  # bytes of a thread that are no reason to compile again: benchmarks/results/gpu_constants.md
 
 
@@ -76,6 +82,8 @@ class GpuBackend(DriverBackend[str]):
         chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
         warps, stages = chosen["num_warps"], chosen["num_stages"]
         compiled = compile_to_ptx(function, self.architecture(), warps, 1 if stages == 0 else stages, how)
+        if self._target is None and compiled.distributed.ops_of(Tcgen05Mma):
+            warnings.warn(_UNTESTED.format(function.name), RuntimeWarning, stacklevel=2)
         why = render_reasons(reasons)
         if assemble.missing() is not None:
             return _artifact(function, compiled, compiled.ptx.encode() + b"\0", compiled.texts(why))

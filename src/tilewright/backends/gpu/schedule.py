@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from tilewright.ir.core import Function, Op
 from tilewright.ir.gpu_stage import NUM_STAGES, ROW_PART, WGMMA_REFUSED, num_warps
-from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, GlobalStore, SharedAlloc, SharedCopy
+from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, GlobalStore, SharedAlloc, SharedCopy, shared
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma
 from tilewright.ir.ops.gpu.tma import ParameterMap, TmaLoad, TmaStore
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.types import SharedType, TileType
@@ -41,6 +42,9 @@ def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
             where = ", the left operand in registers" if isinstance(op.x.type, TileType) else ""
             where += ", the right operand through shared memory" if _is_staged(op.y.op) else ""
             yield f"line {op.loc.line}: wgmma of {_sizes((*op.acc.tile.shape, op.y.type.shape[0]))}{where}"
+        elif isinstance(op, Tcgen05Mma):
+            depth = shared(op, op.y).shape[0]
+            yield f"line {op.loc.line}: tcgen05.mma of {_sizes((*op.shape, depth))}, sums in tensor memory"
         elif isinstance(op, GpuMma):
             name = "multiply-adds" if op.instruction == FMA else f"mma.sync of {_sizes(op.instruction)}"
             yield f"line {op.loc.line}: {name}"

@@ -21,6 +21,7 @@ from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.barriers import GroupBarrier
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma
 from tilewright.ir.ops.gpu.tma import TensorMap, TmaStore, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, MemoryOp, PointerMemoryOp
@@ -34,7 +35,7 @@ _WAITS = (memory.Barrier, memory.AsyncWait, memory.AsyncCopy, TmaStore, TmaStore
 @functools.cache  # mypy asks instances of its arguments for the hash, not the classes
 def _is_ordered(kind: type[Op]) -> bool:
     """Whether ops of ``kind`` access memory, or wait, so that barriers order them: most do not."""
-    return issubclass(kind, (*_WAITS, memory.SharedMemoryOp, MemoryOp, Wgmma, WarpSpecialize))
+    return issubclass(kind, (*_WAITS, memory.SharedMemoryOp, MemoryOp, Wgmma, Tcgen05Mma, WarpSpecialize))
 
 
 class InsertBarriers(InPlacePass):
@@ -181,7 +182,7 @@ class _Dependences(DependenceWalk[_Pending]):
         if isinstance(op, (memory.SharedMemoryOp, memory.AsyncCopy)):
             writes = not isinstance(op, (memory.SharedLoad, memory.SharedExtract, TmaStore))
             yield _Access(writes, None, *_range(op.buffer), group=_group(op), private=_private(op))
-        if isinstance(op, Wgmma):
+        if isinstance(op, (Wgmma, Tcgen05Mma)):
             for operand in (op.x, op.y):
                 if isinstance(operand.type, SharedType):
                     yield _Access(False, None, *_range(operand))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.analysis.gpu.target import TF32_ROUNDING, GpuTarget
+from tilewright.analysis.gpu.tensor_memory import OutOfTensorMemory
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import CTAS_OF_SM, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
@@ -14,6 +15,7 @@ from tilewright.transforms.base import Pass
 from tilewright.transforms.canonicalize import Canonicalize
 from tilewright.transforms.cse import CommonSubexpressions
 from tilewright.transforms.dce import DeadCodeElimination
+from tilewright.transforms.gpu.accumulate_in_tensor_memory import AccumulateInTensorMemory
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, AllocateShared, OutOfSharedMemory, share_of_sm
 from tilewright.transforms.gpu.allocate_shared import shared_bytes as shared_bytes_of
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
@@ -60,12 +62,14 @@ def passes_to_gpu(
     f32: bool = False,
     rounds: bool = False,
     prefetches: bool = False,
+    tensor_memory: bool = False,
 ) -> tuple[Pass, ...]:
     """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps with ``shared_bytes``.
 
     Loads for MMA ops run ``num_stages`` - 1 iterations ahead; with 1 not at all. Without, as many as suit them,
     and a grid that puts no more than so many ``blocks`` on an SM (0: many). With ``fp8`` and ``f32`` tensor cores
-    multiply that; one instruction ``rounds`` to tfloat32, and one ``prefetches`` rows.
+    multiply that; one instruction ``rounds`` to tfloat32, and one ``prefetches`` rows. With ``tensor_memory`` sums of
+    MMA ops of warp groups are there.
     """
     return (
         LowerMmaScaled(),
@@ -93,6 +97,7 @@ def passes_to_gpu(
         *([PrefetchRows()] if prefetches else []),
         DeadCodeElimination(),  # before what nobody reads is stored, and has memory
         ShareOperands(),
+        *([AccumulateInTensorMemory()] if tensor_memory else []),  # barriers take shared memory
         LowerConversions(),
         AllocateShared(shared_bytes),
         InsertBarriers(),  # last: it depends on which tiles share memory
@@ -123,7 +128,8 @@ def lower_to_gpu(
     rounds = target is not None and target.capability >= TF32_ROUNDING
     fp8, prefetches = target is not None and target.has_fp8, target is not None and target.has_tma
     how = {"fp8": fp8, "f32": f32, "rounds": rounds, "prefetches": prefetches}
-    if target is not None and target.has_wgmma and function.ops_of(Mma):
+    if target is not None and (target.has_wgmma or target.has_tensor_memory) and function.ops_of(Mma):
+        how["tensor_memory"] = target.has_tensor_memory
         function = reshaped(function, DropUnitBatches())
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         widened = run_passes(function, (WidenSteps(),))
@@ -134,7 +140,7 @@ def lower_to_gpu(
                 made.hints[CTAS_OF_SM] = ctas
             try:
                 return _within(made, made.hints[WGMMA_WARPS], num_stages, shared_bytes, blocks, **how)
-            except OutOfSharedMemory as error:
+            except (OutOfSharedMemory, OutOfTensorMemory) as error:
                 line = 0 if error.loc is None else error.loc.line
                 made.hints[WGMMA_REFUSED] = (f"line {line}: mma.sync, as with wgmma {error.message}",)
                 function = original

@@ -58,8 +58,8 @@ class Operand:
 
 @dataclass(frozen=True)
 class Gathered:
-    """A left operand that threads gather: how it lies in shared memory, and in how many copies; whether the MMA op is
-    ``waited`` for in the iteration that reads it, where other CTAs multiply meanwhile."""
+    """A left operand that threads gather, or compute: how it lies in shared memory, and in how many copies; whether the
+    MMA op is ``waited`` for in the iteration that reads it, where other CTAs multiply meanwhile."""
 
     type: SharedType
     copies: int
@@ -120,7 +120,9 @@ def choose(function: Function, options: Options) -> Choice:
             operands = f"an accumulator of {shape} is not for warp groups of {ROWS} rows"
         if not isinstance(operands, str):
             assert needed is not None
-            why = _why_not(op, operands, plan, reads) or _too_much({**found, op: operands}, op, needed, options.budget)
+            why = _why_not(op, operands, plan, reads, options.target) or _too_much(
+                {**found, op: operands}, op, needed, options.budget
+            )
             operands = why or operands
         if isinstance(operands, str):
             reasons.append(f"line {op.loc.line}: mma.sync, as {operands}")
@@ -138,6 +140,8 @@ def choose(function: Function, options: Options) -> Choice:
     if stores and warps is not None and warps > GROUP_WARPS:
         converted |= _added_last(function, plan, found)
     gathered = {op: _gathered(op) for op in found}
+    if options.target.has_tensor_memory:
+        gathered |= {op: _staged(op) for op, (x, _) in found.items() if x is None and gathered[op] is None}
     return Choice(
         found,
         stores if found else frozenset(),
@@ -167,6 +171,12 @@ def _gathered(op: Mma) -> Gathered | None:
     else:
         made = Gathered(found, _FEW, waited=found.bytes <= _MUCH)
     return made if readable(found, 1) else None
+
+
+def _staged(op: Mma) -> Gathered | None:
+    """How the left operand of ``op``, which threads compute, lies in shared memory, if not read from registers."""
+    found = staged_type(op.x.tile, 1)
+    return None if found is None else Gathered(found, 1)
 
 
 def is_only_added(op: Mma) -> bool:
@@ -311,14 +321,14 @@ def _is_computed(op: Mma, k: int, found: dict[Mma, Operands]) -> bool:
     return in_registers and value.tile.rank == 2 and _follows(value, found, transposed=k == 1)
 
 
-def staged_type(t: TileType) -> SharedType | None:
-    """How a right operand that is computed lies in shared memory: along its columns, which threads have side by side,
-    unless these are too few to be swizzled."""
+def staged_type(t: TileType, k_axis: int = 0) -> SharedType | None:
+    """How an operand that is computed lies in shared memory, with k along ``k_axis``: along its columns, which threads
+    have side by side, unless these are too few to be swizzled."""
     for inner in (1, 0) if t.rank == 2 else ():
         swizzle = swizzle_of(t.shape[inner] * t.element.bytes)
         if swizzle is not None:
             found = SharedType(t.element, swizzled_layout(t.shape, inner, swizzle, t.element.bytes))
-            if readable(found, 0):
+            if readable(found, k_axis):
                 return found
     return None
 
@@ -357,14 +367,17 @@ def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> s
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
 
 
-def _why_not(op: Mma, operands: Operands, plan: LoweringPlan, reads: set[Op]) -> str | None:
+def _why_not(op: Mma, operands: Operands, plan: LoweringPlan, reads: set[Op], target: GpuTarget) -> str | None:
     if op.acc.tile.rank != 2 or op.acc.tile.shape[1] % 8 or op.acc.tile.shape[1] > MOST_COLUMNS:
         return f"an accumulator of {op.acc.tile} is none of wgmma"
     left, right = (v.tile.element if o is None else o.type.dtype for v, o in zip((op.x, op.y), operands))
-    if not wgmma_multiplies(left, right, op.acc.tile.element):
+    integers = left.is_integer and not target.multiplies_integers
+    if integers or not wgmma_multiplies(left, right, op.acc.tile.element):
         return f"wgmma does not add products of {left} and {right} in {op.acc.tile.element}"
     if any(o is not None and not readable(o.type, 1 - k) for k, o in enumerate(operands)):
         return f"wgmma does not read operands of {right} that are contiguous across k"
+    if operands[0] is None and target.has_tensor_memory and _gathered(op) is None and _staged(op) is None:
+        return f"rows of {op.x.tile} are not swizzled"
     for operand in operands:
         if operand is None:
             continue

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright.backends.gpu.interpreter import cluster as clusters
-from tilewright.backends.gpu.interpreter import specialized
+from tilewright.backends.gpu.interpreter import mma_ops, specialized, tensor_memory
 from tilewright.backends.gpu.interpreter.distribution import by_thread, collect, distribute, elements, owners
 from tilewright.backends.gpu.interpreter.faults import DEADLOCK, MISALIGNED, OUT_OF_RANGE, Fault, in_range
 from tilewright.backends.gpu.interpreter.mbarriers import Mbarriers
@@ -73,7 +73,8 @@ class CtaInterpreter(interpreter.BlockInterpreter):
         self.shadows: dict[int, Shadow] = {}  # of global memory, by allocation
         self.arguments = list(arguments.values())  # of the function
         self.mbarriers = Mbarriers(self.cluster.clocks.count)
-        self.mmas = specialized.MmaOps()
+        self.mmas = mma_ops.MmaOps()
+        self.tensor_memory = tensor_memory.TensorMemory()
         self.is_side = False  # whether other warps do something else
 
     structured: ClassVar[Mapping[type[Op], str]] = {
@@ -95,7 +96,7 @@ class CtaInterpreter(interpreter.BlockInterpreter):
 
     def evaluate(self, op: Op, operands: list[Any]) -> Sequence[Any]:
         if not isinstance(op, Wgmma | WgmmaWait):
-            operands = [specialized.finished(self, op, x) for x in operands]
+            operands = [mma_ops.finished(self, op, x) for x in operands]
         rule = RULES.get(type(op))
         if rule is not None:
             found = rule(self, op, *interpreter.grouped(op, operands))
@@ -397,5 +398,7 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     AsyncCommit: lambda cta, op: cta.shared.commit(),
     AsyncWait: lambda cta, op: cta.shared.wait(op.pending),
     **specialized.RULES,
+    **mma_ops.RULES,
+    **tensor_memory.RULES,
     **clusters.RULES,
 }

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.gpu.interpreter.faults import IN_FLIGHT, OUT_OF_RANGE, RACE, UNINITIALIZED, Fault
+from tilewright.backends.gpu.interpreter.faults import IN_FLIGHT, MISALIGNED, OUT_OF_RANGE, RACE, UNINITIALIZED, Fault
 from tilewright.backends.gpu.interpreter.ordering import Clocks, HappensBefore
 from tilewright.backends.gpu.interpreter.shadow import Array, Shadow
 from tilewright.ir.core import Op
+from tilewright.ir.layouts import OFFSET
 from tilewright.ir.ops.gpu.memory import SharedAlloc
+from tilewright.ir.ops.gpu.tma import swizzle_of
 from tilewright.ir.types import SharedType
 
 _NOBODY = -1
@@ -201,3 +203,14 @@ class SharedMemory:
         if reading.any():
             what = "which a copy or an MMA op in flight is reading"
             raise Fault(RACE, op, f"writes byte {addresses[reading][0]} of shared memory, {what}")
+
+
+def byte_addresses(op: Op, buffer: Buffer) -> Array:
+    """The bytes of each element of a tile in shared memory, in the order of the tile."""
+    layout, size = buffer.type.layout, buffer.type.dtype.bytes
+    found = swizzle_of(buffer.type)
+    if found is not None and buffer.offset % (8 * found[1]):
+        raise Fault(MISALIGNED, op, f"of a tile at byte {buffer.offset}, no multiple of {8 * found[1]}")
+    offsets = np.empty(layout.size(OFFSET), np.int64)
+    offsets[layout.table.ravel()] = np.arange(offsets.size)
+    return buffer.offset + offsets[:, None] * size + np.arange(size)

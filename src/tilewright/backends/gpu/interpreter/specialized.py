@@ -3,58 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.backends.gpu.interpreter.cluster import Waiting, take_turns
-from tilewright.backends.gpu.interpreter.distribution import collect, distribute
-from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, MISALIGNED, Fault, in_range
+from tilewright.backends.gpu.interpreter.faults import DEADLOCK, MISALIGNED, Fault, in_range
 from tilewright.backends.gpu.interpreter.mbarriers import Arrival, Mbarrier
 from tilewright.backends.gpu.interpreter.ordering import SIDES
 from tilewright.backends.gpu.interpreter.shadow import Array
 from tilewright.backends.gpu.interpreter.shared import Buffer
 from tilewright.backends.reference.interpreter import EVALUATORS
-from tilewright.backends.reference.linear import PRODUCTS
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Pointers, rearrange
-from tilewright.ir.core import Op, Value
+from tilewright.ir.core import Op
 from tilewright.ir.dtypes import float32, int64, tfloat32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.gpu_parameters import row_width
-from tilewright.ir.layouts import LANES, OFFSET
+from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu import barriers, tma
-from tilewright.ir.ops.gpu.memory import SharedAlloc
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
-from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS
 from tilewright.ir.types import SharedType, TileType
 
 if TYPE_CHECKING:
     from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
 
 BARRIER_BYTES = 8
-
-
-@dataclass(frozen=True)
-class InFlight:
-    """A sum that is not there yet: it is of the group of MMA ops number ``group``."""
-
-    value: Array
-    group: int
-
-
-@dataclass
-class MmaOps:
-    """The groups of MMA ops of a CTA: how many there were, and the bytes that those in flight read; last those of a
-    tile that threads wrote, if there is one."""
-
-    issued: int = 0
-    in_flight: list[tuple[int, Wgmma, Array, Array | None]] = field(default_factory=list)
-
-    def is_done(self, group: int) -> bool:
-        return all(number != group for number, *_ in self.in_flight)
 
 
 # -- sides
@@ -203,17 +179,6 @@ def _box_addresses(op: Op, buffer: Buffer, tensor_map: tma.TensorMap) -> Array:
     return (plain.T if inner == 0 else plain).reshape(-1, 1) + np.arange(size)
 
 
-def _byte_addresses(op: Op, buffer: Buffer) -> Array:
-    """The bytes of each element of a tile in shared memory, in the order of the tile."""
-    layout, size = buffer.type.layout, buffer.type.dtype.bytes
-    found = tma.swizzle_of(buffer.type)
-    if found is not None and buffer.offset % (8 * found[1]):
-        raise Fault(MISALIGNED, op, f"of a tile at byte {buffer.offset}, no multiple of {8 * found[1]}")
-    offsets = np.empty(layout.size(OFFSET), np.int64)
-    offsets[layout.table.ravel()] = np.arange(offsets.size)
-    return buffer.offset + offsets[:, None] * size + np.arange(size)
-
-
 def _tma_load(
     cta: CtaInterpreter,
     op: tma.TmaLoad,
@@ -292,72 +257,6 @@ def _part(cta: CtaInterpreter, op: tma.Part, x: Any) -> Any:
     return rearrange(lambda held: held[:, registers], x)
 
 
-# -- MMA ops
-
-
-def _wgmma(cta: CtaInterpreter, op: Wgmma, *operands: Any) -> Any:
-    layout, mmas = op.acc.layout, cta.mmas
-    tiles, types, read, staged = [], [], [], None
-    for value, held in zip((op.x, op.y), operands):
-        if isinstance(held, Buffer):
-            addresses = _byte_addresses(op, held)
-            tiles.append(cta.shared.read_tile(op, held, addresses))
-            types.append(TileType(held.type.dtype, held.type.shape))
-            read.append(addresses.ravel())
-            if isinstance(value.op, SharedAlloc):
-                staged = addresses
-                _read_by_group(cta, op, addresses)
-        else:
-            tiles.append(collect(op, finished(cta, op, held), value.layout))
-            types.append(value.tile.with_layout(None))
-    acc = operands[2].value if isinstance(operands[2], InFlight) else operands[2]  # accumulators are added to in order
-    whole = PRODUCTS[Mma](op.attributes, [*tiles, collect(op, acc, layout)], [*types, op.acc.type])
-    mmas.issued += 1
-    mmas.in_flight.append((mmas.issued, op, np.concatenate(read), staged))
-    cta.shared.begin_reading(mmas.in_flight[-1][2])
-    value, group = distribute(whole, layout), mmas.issued
-    if op.pending is not None:
-        _retire(cta, op.pending, op, [op.x])
-    return value if mmas.is_done(group) else InFlight(value, group)
-
-
-def _retire(cta: CtaInterpreter, pending: int, by: Op, held: Sequence[Value]) -> None:
-    """All but the ``pending`` latest groups are done: until now they were reading, registers ``held`` by ``by``."""
-    mmas = cta.mmas
-    while len(mmas.in_flight) > pending:
-        _, op, addresses, staged = mmas.in_flight.pop(0)
-        cta.shared.end_reading(addresses)
-        cta.shared.ordering.read(op, addresses)
-        if not cta.is_side:  # by each warp group: the last one is another than that of the thread that loads
-            last = np.full(len(addresses), cta.threads - 1) // (LANES * GROUP_WARPS) * (LANES * GROUP_WARPS)
-            cta.shared.shadow.read(op, addresses[:, None], last)
-        if staged is not None:
-            _read_by_group(cta, op, staged)
-        if isinstance(op.x.type, TileType) and op.x not in held:
-            raise Fault(IN_FLIGHT, by, f"does not hold the registers that the MMA op at {op.loc} reads")
-
-
-def _read_by_group(cta: CtaInterpreter, op: Wgmma, addresses: Array) -> None:
-    """An MMA op reads what threads wrote: they have to wait for each other before, and before they write again."""
-    cta.shared.shadow.read(op, addresses, np.zeros(len(addresses), np.int64))
-
-
-def _wgmma_wait(
-    cta: CtaInterpreter, op: WgmmaWait, accs: list[Any], held: list[Any], after: list[Any]
-) -> tuple[Any, ...]:
-    _retire(cta, op.pending, op, op.held)
-    return tuple(finished(cta, op, acc) for acc in accs)
-
-
-def finished(cta: CtaInterpreter, op: Op, value: Any) -> Any:
-    """``value``, which is no sum in flight. Fault if it is."""
-    if not isinstance(value, InFlight):
-        return value
-    if not cta.mmas.is_done(value.group):
-        raise Fault(IN_FLIGHT, op, "uses a sum that is in flight")
-    return value.value
-
-
 RULES: dict[type[Op], Callable[..., Any]] = {
     tma.ParameterMap: _parameter_map,
     tma.ListedMap: _listed_map,
@@ -372,6 +271,4 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     barriers.PassTurn: _turn,
     tma.AsyncFence: lambda cta, op: cta.shared.fence(),
     tma.Part: _part,
-    Wgmma: _wgmma,
-    WgmmaWait: _wgmma_wait,
 }

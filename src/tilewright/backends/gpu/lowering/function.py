@@ -17,6 +17,7 @@ from tilewright.backends.gpu.lowering import (
     memory,
     mma,
     narrowing,
+    tensor_memory,
     tiles,
     tma,
     wgmma,
@@ -45,7 +46,7 @@ from tilewright.ir.types import TileType
 
 RULES = {
     rule: how
-    for module in (control, tiles, memory, mma, tma, wgmma, matrices, narrowing, division, words)
+    for module in (control, tiles, memory, mma, tma, wgmma, tensor_memory, matrices, narrowing, division, words)
     for rule, how in module.RULES.items()
 }
 _GLOBAL_SPACE, _SHARED_SPACE = 1, 3

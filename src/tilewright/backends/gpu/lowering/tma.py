@@ -68,7 +68,7 @@ def _mbarrier_expect(cx: Context, op: MbarrierExpect) -> None:
 
 
 def _mbarrier_arrive(cx: Context, op: MbarrierArrive) -> None:
-    leads = _leads_group(cx)
+    leads = leads_group(cx)
     arrives = leads if op.mask is None else cx.builder.and_(leads, cx.scalar(op.mask))
     address = cx.buffers[op.barrier].address
     cx.asm("@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", [], [address, arrives])
@@ -89,7 +89,7 @@ def _mbarrier_wait(cx: Context, op: MbarrierWait) -> None:
     cx.asm(text, [], [cx.buffers[op.barrier].address, cx.scalar(op.parity)])
 
 
-def _leads_group(cx: Context) -> ir.Value:
+def leads_group(cx: Context) -> ir.Value:
     """Whether this is the first thread of a warp group."""
     return cx.builder.icmp_unsigned("==", cx.builder.and_(cx.thread, cx.i32(GROUP_WARPS * LANES - 1)), cx.i32(0))
 
@@ -181,7 +181,7 @@ def _tma_load(cx: Context, op: tma.TmaLoad) -> None:
 def _tma_store(cx: Context, op: tma.TmaStore) -> None:
     rank, b = len(op.starts), cx.builder
     text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [${rank + 1}, {operand_names(1, rank)}], [$0];"
-    with b.if_then(_leads_group(cx) if op.by_group else _is_first(cx)):
+    with b.if_then(leads_group(cx) if op.by_group else _is_first(cx)):
         found = _boxes(cx, op.buffer, op.map, op.starts)
         if op.by_group:  # the one of the group: addresses and coordinates are sums
             group = b.lshr(cx.warp, cx.i32(log2(GROUP_WARPS)))
@@ -199,11 +199,12 @@ def _between(cx: Context, first: ir.Value, second: ir.Value, group: ir.Value) ->
 
 
 def _tma_store_wait(cx: Context, op: tma.TmaStoreWait) -> None:
-    with cx.builder.if_then(_leads_group(cx)):
+    with cx.builder.if_then(leads_group(cx)):
         cx.asm(f"cp.async.bulk.wait_group.read {op.pending};")
 
 
-def _group_barrier(cx: Context, op: GroupBarrier) -> None:
+def group_barrier(cx: Context, op: Op | None = None) -> None:
+    """The threads of each warp group wait for each other."""
     number = cx.builder.add(cx.builder.lshr(cx.warp, cx.i32(log2(GROUP_WARPS))), cx.i32(_FIRST_GROUP))
     cx.asm(f"bar.sync $0, {GROUP_WARPS * LANES};", [], [number])
 
@@ -279,7 +280,7 @@ RULES: dict[type[Op], Rule] = {
     tma.TmaLoad: _tma_load,
     tma.TmaStore: _tma_store,
     tma.TmaStoreWait: _tma_store_wait,
-    GroupBarrier: _group_barrier,
+    GroupBarrier: group_barrier,
     TakeTurn: _take_turn,
     PassTurn: _pass_turn,
     tma.AsyncFence: instruction("fence.proxy.async.shared::cta;"),

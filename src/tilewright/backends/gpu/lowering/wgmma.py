@@ -29,7 +29,7 @@ _MODES = {128: 1, 64: 2, 32: 3}  # swizzles in bits 62 and 63 of a descriptor: P
 
 
 @functools.lru_cache(maxsize=256)
-def _offset(layout: LinearLayout, row: int, column: int) -> int:
+def offset_in(layout: LinearLayout, row: int, column: int) -> int:
     """Where in shared memory an element lies, in elements."""
     return layout.pseudo_inverse().index(dim0=row, dim1=column)
 
@@ -44,13 +44,15 @@ def _strides(t: SharedType, k_axis: int, apart: int | None) -> tuple[int, int]:
     return apart or t.shape[k_axis] * swizzle, 8 * swizzle
 
 
-def _descriptor(cx: Context, low: ir.Value, t: SharedType, k_axis: int, apart: int | None = None) -> ir.Value:
+def descriptor(
+    cx: Context, low: ir.Value, t: SharedType, k_axis: int, apart: int | None = None, fixed: int = 0
+) -> ir.Value:
     """The descriptor of an operand of type ``t``, of which ``low`` is the address, or of several that lie so many bytes
-    ``apart``."""
+    ``apart``, with ``fixed`` bits."""
     found = swizzle_of(t)
     assert found is not None
     leading, stride = _strides(t, k_axis, apart)
-    fixed = (leading >> 4) << 16 | (stride >> 4) << 32 | _MODES[found[1]] << 62
+    fixed |= (leading >> 4) << 16 | (stride >> 4) << 32 | _MODES[found[1]] << 62
     return cx.builder.or_(cx.builder.zext(low, I64), ir.Constant(I64, fixed))
 
 
@@ -68,7 +70,7 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     left = (
         _RegisterOperand.of(cx, op)
         if isinstance(op.x.type, TileType)
-        else _SharedOperand.of(cx, cx.buffers[op.x], groups)
+        else SharedOperand.of(cx, cx.buffers[op.x], groups)
     )
     types = op.acc.tile.element, left.dtype, y.type.dtype
     size = y.type.dtype.bytes
@@ -76,13 +78,13 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     count, each, step = len(acc), n // 2, STEP_BYTES // size
     given = [] if constant_of(op.acc) == 0 else acc  # else the first instruction leaves the sum out
     right = count + len(given)
-    modifiers = _modifiers(types[1], left.transposed, int(_inner_axis(y.type) != 0))
+    modifiers = _modifiers(types[1], left.transposed, int(inner_axis(y.type) != 0))
     lines = ["wgmma.fence.sync.aligned;"]
     for repeat in range(m // (ROWS * groups)):
         accumulators = operand_names(repeat * each, each)
         for at in range(0, k, step):
             before, x = left.operand(repeat * ROWS * groups, at, right + 1)
-            second = _offset(y.type.layout, at, 0) * size >> 4
+            second = offset_in(y.type.layout, at, 0) * size >> 4
             adds = "adds" if at or given else "sets"
             lines.append(f"{before}add.s64 c, ${right}, {second};")
             lines.append(f"{_instruction(types, n, step)} {accumulators}, {x}, c, {', '.join([adds, *modifiers])};")
@@ -92,7 +94,7 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
         lines.append(f"wgmma.wait_group.sync.aligned {pending};")
     head = "{ .reg .pred adds, sets; .reg .b64 a, c; setp.eq.u32 adds, 0, 0; setp.ne.u32 sets, 0, 0; "
     text = head + " ".join(lines) + " }"
-    more = [_descriptor(cx, y.encoded, y.type, 0, apart), *left.values]
+    more = [descriptor(cx, y.encoded, y.type, 0, apart), *left.values]
     found = _accumulators(cx, text, [register.type for register in acc], given, more)
     for i, mma in enumerate(mmas):
         part = len(found) // len(mmas)
@@ -100,19 +102,19 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
 
 
 @dataclass(frozen=True)
-class _SharedOperand:
+class SharedOperand:
     """A left operand in shared memory: a descriptor."""
 
     type: SharedType
     values: Registers
 
     @classmethod
-    def of(cls, cx: Context, buffer: Buffer, groups: int) -> _SharedOperand:
+    def of(cls, cx: Context, buffer: Buffer, groups: int, fixed: int = 0) -> SharedOperand:
         low = buffer.encoded
         if groups > 1:
-            rows = _offset(buffer.type.layout, ROWS, 0) * buffer.type.dtype.bytes
+            rows = offset_in(buffer.type.layout, ROWS, 0) * buffer.type.dtype.bytes
             low = cx.builder.add(low, cx.builder.mul(cx.builder.lshr(cx.warp, cx.i32(2)), cx.i32(rows >> 4)))
-        return cls(buffer.type, [_descriptor(cx, low, buffer.type, 1)])
+        return cls(buffer.type, [descriptor(cx, low, buffer.type, 1, fixed=fixed)])
 
     @property
     def dtype(self) -> DType:
@@ -121,11 +123,11 @@ class _SharedOperand:
     @property
     def transposed(self) -> int | None:
         """Whether it is contiguous across k; None where there is no such question."""
-        return int(_inner_axis(self.type) != 1)
+        return int(inner_axis(self.type) != 1)
 
     def operand(self, row: int, k: int, number: int) -> tuple[str, str]:
         """What comes before the instruction for the part at ``row`` and ``k``, and how that has it."""
-        first = _offset(self.type.layout, row, k) * self.dtype.bytes >> 4
+        first = offset_in(self.type.layout, row, k) * self.dtype.bytes >> 4
         return f"add.s64 a, ${number}, {first}; ", "a"
 
 
@@ -151,7 +153,7 @@ class _RegisterOperand:
         return "", operand_names(first, 4)
 
 
-def _inner_axis(operand: SharedType) -> int:
+def inner_axis(operand: SharedType) -> int:
     """The axis along which an operand in shared memory is contiguous."""
     swizzle = swizzle_of(operand)
     assert swizzle is not None, operand

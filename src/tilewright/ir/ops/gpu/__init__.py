@@ -5,6 +5,6 @@ tiles. Everything that moves data between threads or memories is an op of this d
 rules.
 """
 
-from tilewright.ir.ops.gpu import barriers, cluster, exit, memory, mma, specialize, tiles, tma, wgmma
+from tilewright.ir.ops.gpu import barriers, cluster, exit, memory, mma, specialize, tensor_memory, tiles, tma, wgmma
 
-__all__ = ["barriers", "cluster", "exit", "memory", "mma", "specialize", "tiles", "tma", "wgmma"]
+__all__ = ["barriers", "cluster", "exit", "memory", "mma", "specialize", "tensor_memory", "tiles", "tma", "wgmma"]
