@@ -56,14 +56,13 @@ class Values:
         template: Sequence[Any],
         tables: Sequence[ListTable] = (),
         specs: Sequence[Any] = (),
-        extents: Sequence[int] = (),
     ) -> None:
         if not native.available():
             pytest.skip("launches are prepared in Python here")
         native.compiler()
         self.seen, self.tables, self.record = np.zeros(len(template), np.int64), tables, ctypes.c_int64()
         found: Any = self
-        launch = cached_launch(None, rules, args, template, found, None, tables, (), specs, extents)
+        launch = cached_launch(None, rules, args, template, found, None, tables, (), specs)
         assert launch is not None
         self.launch = launch
 
@@ -372,8 +371,7 @@ def test_extents_are_numbers_of_what_kernels_are_specialized_on(
     assert len(found) > 5 and max(map(len, found.values())) > 1
     for form, alike in found.items():
         x, values, bound, rule = alike[0]
-        how = [RUNTIME_SLOT] * len(values), (), (form[0],), [values[i] for i in bound.extents]
-        handed = Values([rule], (x,), *how)
+        handed = Values([rule], (x,), bound.values, (), (form[0],))
         for other, entries in found.items():
             for y, expected, *_ in entries:
                 if other == form:

@@ -84,7 +84,6 @@ class BoundArguments:
     tables: list[Table]
     slots: int = 0
     specs: Sequence[ArgumentSpec | None] = ()  # of the arguments; None where values tell more of one
-    extents: tuple[int, ...] = ()  # which of the values are extents and strides of arrays
 
     def add_slot(self) -> int:
         """Add a RUNTIME_SLOT; returns the index of its number."""
@@ -236,17 +235,10 @@ def bind_argument(rule: Rule, ref: ArgumentRef, key: ArgumentKey, into: BoundArg
         into.regions.append(Region(ref.argument, layout, into.add_slot()))
         return pointer_spec(ref, rule.declared, layout, signless=rule.signless)
     spec = array_spec(ref, layout, rule.array or _PLAIN_ARRAY)
-    number = into.add_slot()
-    _add_extents(into, spec, layout)
-    into.regions.append(Region(ref.argument, layout, number))
+    into.regions.append(Region(ref.argument, layout, into.add_slot()))
+    found = zip((*layout.shape, *layout.strides), spec.extents())
+    into.values += [n for n, extent in found if extent.known is None]
     return spec
-
-
-def _add_extents(into: BoundArguments, spec: ArraySpec, layout: Layout) -> None:
-    first = len(into.values)
-    into.values += [n for n, known in zip(layout.shape, spec.shape) if known is None]
-    into.values += [n for n, known in zip(layout.strides, spec.strides) if known is None]
-    into.extents += tuple(range(first, len(into.values)))
 
 
 _FORMS = {"array": "as an array", "scalar": "as an {} number", "element": "as a list of arrays", "items": "as a tuple"}

@@ -43,15 +43,14 @@ def cached_launch(
     tables: Sequence[ListTable] = (),
     written: Sequence[Path] = (),
     specs: Sequence[ArgumentSpec | None] = (),
-    extents: Sequence[int] = (),
 ) -> CachedLaunch | None:
     """Machine code for launches like that with ``args`` that ask for the same ``backend``, or none, where what else
     decides how they run is as it is now. None where it cannot check all that, or the backend cannot be entered by it.
 
-    ``template`` has the values of the function parameters, with a RUNTIME_SLOT for each address, number and table, and
-    for the ``extents`` and strides of arrays that ``specs``, what the kernel is specialised on, do not hold; without
-    specs they are all as now. ``device`` is the index of the GPU, None for a CPU; ``written`` lead to the arguments
-    whose version a launch increments.
+    ``template`` has the values of the function parameters, with a RUNTIME_SLOT for each address, number and table.
+    Behind addresses follow the extents and strides of arrays that ``specs``, what the kernel is specialised on, do not
+    hold, and that may be others; without specs they are all as now. ``device`` is the index of the GPU, None for a CPU;
+    ``written`` lead to the arguments whose version a launch increments.
     """
     if not native.available():
         return None
@@ -62,15 +61,15 @@ def cached_launch(
     body.require_equal("i64", "%count", 4)
     if not _guard_settings(body, backend):
         return None
-    guards = Guards(body, _argument(body, _ARGUMENTS))
-    guards.emit(rules, args, [table.rows for table in tables], {path[0] for path in written}, specs, extents)
+    memory = body.stack(f"[{max(len(template), 1)} x i64]")
+    for i, value in enumerate(template):
+        if value is not RUNTIME_SLOT:
+            body.store("i64", body.number(value), memory, 8 * i)
+    slots = (body.at(memory, 8 * i) for i, value in enumerate(template) if value is RUNTIME_SLOT)
+    guards = Guards(body, _argument(body, _ARGUMENTS), slots)
+    guards.emit(rules, args, [table.rows for table in tables], {path[0] for path in written}, specs)
     if not guards.able:
         return None
-    memory = body.stack(f"[{max(len(template), 1)} x i64]")
-    numbers = iter(guards.numbers)
-    for i, value in enumerate(template):
-        kind, text = next(numbers) if value is RUNTIME_SLOT else ("i64", body.number(value))
-        body.store(kind, text, memory, 8 * i)
     x, y, z = _grid(body)
     stream = _no_stream(body) if device is None else _stream(body)
     enter, record = map(body.external, stub.addresses)

@@ -4,7 +4,7 @@ addresses, extents and strides among them, as machine code that also collects th
 from __future__ import annotations
 
 import ctypes
-import itertools
+import functools
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Union
@@ -12,6 +12,8 @@ from typing import Any, Union
 import numpy as np
 
 from tilewright.backends.native.body import Body
+from tilewright.backends.native.code import machine_code
+from tilewright.backends.native.templates import filled
 from tilewright.frontend.signature import ArgumentSpec, ArraySpec, PointerSpec
 from tilewright.ir.dtypes import DType, float32, float64, int32, int64
 from tilewright.language.dtypes import to_dtype
@@ -20,6 +22,7 @@ from tilewright.runtime.layout import contiguous_strides, divisors_of
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.versions import incrementer
 
+_WORDS = 6  # of a row for ``guards.ll``, see ``_rows``
 _MOST = 256  # arguments and entries of lists: machine code for more takes long to make
 _ENTRY = Rule()
 _NUMBERS = (int, bool, float)
@@ -27,13 +30,12 @@ _ArraySpec = Union[ArraySpec, PointerSpec, None]
 
 
 class Guards:
-    """Writes guards of the arguments of a launch, which are those of the tuple ``given``, and collects their addresses
-    and numbers. ``able``: machine code can check all that."""
+    """Writes guards of the arguments of a launch, which are those of the tuple ``given``, and stores their addresses
+    and numbers at ``slots``, in order. ``able``: machine code can check all that."""
 
-    def __init__(self, body: Body, given: str) -> None:
-        self.body, self._given = body, given
+    def __init__(self, body: Body, given: str, slots: Iterator[str]) -> None:
+        self.body, self._given, self._slots = body, given, slots
         self.able = True
-        self.numbers: list[tuple[str, str]] = []  # what fills the slots, in order: LLVM type and value
         self._tensors: list[str] = []  # what holds those that are written, to be iterated over
 
     def emit(
@@ -43,12 +45,11 @@ class Guards:
         tables: Sequence[np.ndarray[Any, Any]],
         changed: Collection[int],
         specs: Sequence[ArgumentSpec | None] = (),
-        extents: Sequence[int] = (),
     ) -> None:
         """Write all guards of arguments like ``args``; a launch writes to the tensors or lists ``changed``. ``tables``
-        are the rows of the lists among them, without addresses. Of arrays with ``specs`` the ``extents`` and strides
-        that these do not hold are numbers of a launch as well."""
-        body, rows, unknown = self.body, iter(tables), iter(extents)
+        are the rows of the lists among them, without addresses. Of arrays with ``specs`` the extents and strides that
+        these do not hold are stored, too, behind the address."""
+        body, rows = self.body, iter(tables)
         require_size(body, self._given, len(args))
         self.able = len(args) + sum(len(value) for value in args if type(value) is list) <= _MOST
         for i, (rule, known) in enumerate(zip(rules, args) if self.able else ()):
@@ -58,12 +59,7 @@ class Guards:
             if type(known) is list and not rule.constant and rule.declared is None:
                 self._list(argument, known, next(rows), i in changed)
             else:
-                count = len(self.numbers) + 1  # with the address of an array
                 self._argument(rule, argument, known, i in changed, spec)
-                array = spec.extents() if isinstance(spec, ArraySpec) else ()
-                numbers = [next(unknown) for extent in array if extent.known is None]
-                if len(self.numbers) == count:  # the same ones at each launch
-                    self.numbers += [("i64", body.number(n)) for n in numbers]
                 if i in changed:
                     self._tensors.append(body.held(body.call("PyTuple_GetSlice", self._given, i, i + 1)))
                     body.require_object(self._tensors[-1])
@@ -94,24 +90,28 @@ class Guards:
 
     def _list(self, argument: str, known: list[Any], rows: np.ndarray[Any, Any], changed: bool) -> None:
         """A list of arrays. The addresses of these become one number: that of the rows of its table."""
-        body, first = self.body, len(self.numbers)
+        body = self.body
         body.require_type(argument, list)
         body.require_equal("i64", body.call("PyList_Size", argument), len(known))
         torch = sys.modules.get("torch")
         tensors = [torch is not None and isinstance(array, torch.Tensor) for array in known]
         self.able &= all(tensors) or not (changed and any(tensors))
-        for i, array in enumerate(known):
+        table = body.stack(f"[{rows.size} x i64]")
+        self._store("ptr", table)
+        for i, (array, row) in enumerate(zip(known, rows.tolist())):
             entry = body.call("PyList_GetItem", argument, i)
             body.call("Py_IncRef", entry)  # another thread may take it out of the list
-            self._argument(_ENTRY, body.held(entry), array, changed)
+            places = [body.at(table, 8 * (i * len(row) + k)) for k in range(len(row))]
+            entries = Guards(body, argument, iter(places))
+            entries._argument(_ENTRY, body.held(entry), array, changed)
+            self.able &= entries.able
+            for place, number in zip(places[1:], row[1:]):
+                body.store("i64", body.number(number), place)
         if changed and any(tensors):
             self._tensors.append(argument)
-        table = body.stack(f"[{rows.size} x i64]")
-        addresses, self.numbers[first:] = self.numbers[first:], [("ptr", table)]
-        for i, ((kind, address), row) in enumerate(zip(addresses, rows.tolist())):
-            extents = [("i64", body.number(number)) for number in row[1:]]
-            for k, (type_, value) in enumerate([(kind, address), *extents]):
-                body.store(type_, value, table, 8 * (i * len(row) + k))
+
+    def _store(self, kind: str, value: str) -> None:
+        self.body.store(kind, value, next(self._slots))
 
     def _constant(self, argument: str, value: float) -> None:
         """0.0 and -0.0 are different."""
@@ -135,14 +135,14 @@ class Guards:
             true = body.let(f"icmp eq ptr {argument}, {body.reference(True)}")
             false = body.let(f"icmp eq ptr {argument}, {body.reference(False)}")
             body.require(body.let(f"or i1 {true}, {false}"))
-            self.numbers.append(("i64", body.let(f"zext i1 {true} to i64")))
+            self._store("i64", body.let(f"zext i1 {true} to i64"))
         elif isinstance(value, int):
             number = body.integer(argument)
             require_range(body, number, int32.min, int32.max)
-            self.numbers.append(("i64", number))
+            self._store("i64", number)
         else:
             body.require_type(argument, float)
-            self.numbers.append(("double", body.call("PyFloat_AsDouble", argument)))
+            self._store("double", body.call("PyFloat_AsDouble", argument))
 
     def _declared(self, argument: str, dtype: DType) -> None:
         """A number for a parameter of a declared type, as ``describe_declared`` gives it."""
@@ -151,7 +151,7 @@ class Guards:
             self.able &= not dtype.is_bool
             number = body.integer(argument)
             require_range(body, number, max(dtype.min, int64.min), min(dtype.max, int64.max))
-            self.numbers.append(("i64", number))
+            self._store("i64", number)
             return
         self.able &= dtype in (float32, float64)
         body.require_type(argument, float)
@@ -161,27 +161,19 @@ class Guards:
             body.require(body.let(f"fcmp oge double {number}, {-most!r}"))
             body.require(body.let(f"fcmp ole double {number}, {most!r}"))
             number = body.let(f"fpext float {body.let(f'fptrunc double {number} to float')} to double")
-        self.numbers.append(("double", number))
+        self._store("double", number)
 
     def _numpy(self, argument: str, array: np.ndarray[Any, Any], changed: bool, spec: _ArraySpec) -> None:
-        body, at, extents = self.body, numpy_memory.offset, list[str]()
+        body, at, item = self.body, numpy_memory.offset, array.itemsize
         self.able &= numpy_memory.FIELDS_ARE_KNOWN and type(array) is np.ndarray
         body.require_type(argument, np.ndarray)
         body.require_equal("ptr", body.load("ptr", argument, at("dtype")), body.reference(array.dtype))
         body.require_equal("i32", body.load("i32", argument, at("rank")), array.ndim)
-        for field, unit in (("shape", 1), ("strides", array.itemsize)) if array.ndim else ():
-            numbers = body.load("ptr", argument, at(field))
-            for axis in range(array.ndim):
-                number = body.load("i64", numbers, 8 * axis)
-                if unit > 1:
-                    body.require_equal("i64", body.let(f"and i64 {number}, {unit - 1}"), 0)
-                    number = body.let(f"sdiv i64 {number}, {unit}")
-                extents.append(number)
-        strides = (n // array.itemsize for n in array.strides)
         writeable = body.let(f"and i32 {body.load('i32', argument, at('flags'))}, {numpy_memory.WRITEABLE}")
         body.require_equal("i32", writeable, numpy_memory.WRITEABLE if array.flags.writeable else 0)
-        self._address(body.load("i64", argument, at("address")), numpy_memory.address_of(array))
-        self._extents(extents, (*array.shape, *strides), spec)
+        start, known = body.load("i64", argument, at("address")), numpy_memory.address_of(array)
+        found = [body.load("ptr", argument, at(field)) for field in ("shape", "strides")]
+        self._array(start, found, known, array.shape, [n // item for n in array.strides], spec, item)
 
     def _cupy(self, argument: str, array: Any, changed: bool, spec: _ArraySpec) -> None:
         body = self.body
@@ -260,23 +252,16 @@ class Guards:
 
     def _require_tensor(self, tensor: str, known: dlpack.Tensor, spec: _ArraySpec) -> None:
         """Require that a tensor of DLPack is like ``known``, apart from its address and what ``spec`` does not hold."""
-        body, found, extents = self.body, list[str](), list[int]()
-        for name, bits in _widths():
-            body.require_equal(f"i{bits}", body.load(f"i{bits}", tensor, _offset(name)), getattr(known, name))
-        for name in ("shape", "strides") if known.ndim else ():
-            numbers, wanted = body.load("ptr", tensor, _offset(name)), getattr(known, name)
-            if not wanted:  # it is contiguous
-                body.require_equal("ptr", numbers, "null")
-                products = itertools.accumulate(found[:0:-1], lambda n, m: body.let(f"mul i64 {n}, {m}"), initial="1")
-                found += [*products][::-1]
-                extents += contiguous_strides(tuple(extents))
-                continue
-            body.require_object(numbers)
-            found += [body.load("i64", numbers, 8 * axis) for axis in range(known.ndim)]
-            extents += wanted[: known.ndim]
+        body, rank = self.body, known.ndim
+        for at in (_offset("device_type"), _offset("ndim")):  # which the index of the device and the dtype follow
+            word = int.from_bytes(bytes(known)[at : at + 8], sys.byteorder, signed=True)
+            body.require_equal("i64", body.load("i64", tensor, at), body.number(word))
+        found = [body.load("ptr", tensor, _offset(name)) for name in ("shape", "strides")]
         start, offset = (body.load("i64", tensor, _offset(name)) for name in ("data", "byte_offset"))
-        self._address(body.let(f"add i64 {start}, {offset}"), (known.data or 0) + known.byte_offset)
-        self._extents(found, extents, spec)
+        shape = tuple(known.shape[:rank]) if rank else ()
+        strides = known.strides[:rank] if rank and known.strides else contiguous_strides(shape)
+        address = (known.data or 0) + known.byte_offset
+        self._array(body.let(f"add i64 {start}, {offset}"), found, address, shape, strides, spec)
 
     def _tensor(self, argument: str, tensor: Any, changed: bool, spec: _ArraySpec) -> None:
         body, fill = self.body, dlpack.exchange(type(tensor))
@@ -295,30 +280,25 @@ class Guards:
         body.require_equal("i32", body.let(f"call i32 {body.external(fill)}(ptr {argument}, ptr {found})"), 0)
         self._require_tensor(found, known, spec)
 
-    def _extents(self, found: Sequence[str], known: Sequence[int], spec: _ArraySpec) -> None:
-        """Require extents and strides as kernels with ``spec`` take them, which come to the numbers of the launch; or
-        those that are ``known``, where there is no spec, or no element, and so any address."""
-        body = self.body
-        if isinstance(spec, PointerSpec) and 0 not in known[: len(known) // 2]:
-            return  # such kernels know the address only
-        if not isinstance(spec, ArraySpec) or 0 in known[: spec.ndim]:
-            for number, wanted in zip(found, known):
-                body.require_equal("i64", number, body.number(wanted))
-            return
-        index = spec.index_dtype
-        for number, extent in zip(found, spec.extents()):
-            if extent.known is not None:
-                body.require_equal("i64", number, body.number(extent.known))
-                continue
-            require_range(body, number, 0 if extent.role == "shape" else index.min, index.max)
-            if not (spec.constant_shape if extent.role == "shape" else spec.constant_strides):
-                body.require(body.let(f"icmp ne i64 {number}, 1"))
-            for divisor in divisors_of(extent.role, spec.dtype, spec.strides[extent.axis]):
-                divides = body.let(f"icmp eq i64 {body.let(f'and i64 {number}, {divisor - 1}')}, 0")
-                body.require_equal("i1", divides, int(divisor == extent.divisor))
-                if divisor == extent.divisor:
-                    break
-            self.numbers.append(("i64", number))
+    def _array(
+        self,
+        start: str,
+        found: Sequence[str],
+        address: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        spec: _ArraySpec,
+        unit: int = 1,
+    ) -> None:
+        """Require that the address ``start`` and the extents and strides at ``found``, these in ``unit`` bytes, are as
+        kernels with ``spec`` take them, and like those that are known."""
+        rows = _rows(shape, strides, spec)
+        head = len(shape), int(address != 0), address & 15, unit.bit_length() - 1
+        words = (ctypes.c_int64 * (len(head) + _WORDS * len(rows)))(*head, *(word for row in rows for word in row))
+        code, known, out = _array_code(), self.body.memory(words), next(self._slots)
+        self.body.kept.append(code)
+        given = f"i64 {start}, ptr {found[0]}, ptr {found[1]}, ptr {known}, ptr {out}"
+        self.body.require(self.body.let(f"call i1 {self.body.external(code.address('array'))}({given})"))
 
     def _require_attribute(self, value: str, name: str, wanted: Any) -> None:
         self.body.require(self.body.equals(self.body.attribute(value, name), wanted))
@@ -332,7 +312,7 @@ class Guards:
         self.body.require_equal("i64", self.body.let(f"and i64 {address}, 15"), known & 15)
         if known:  # the array has elements, if not always
             self.body.require(self.body.let(f"icmp ne i64 {address}, 0"))
-        self.numbers.append(("i64", address))
+        self._store("i64", address)
 
 
 # How arrays are described -> what writes their guards, given whether the launch writes to them, and what is known of
@@ -351,10 +331,32 @@ def _offset(field: str) -> int:
     return int(getattr(dlpack.Tensor, field).offset)
 
 
-def _widths() -> Iterator[tuple[str, int]]:
-    """What tells tensors of DLPack apart but for their layout, and how many bits each has."""
-    for name, kind, *_ in dlpack.Tensor._fields_[1:7]:
-        yield name, 8 * ctypes.sizeof(kind)
+@functools.cache
+def _array_code() -> Any:
+    return machine_code("array", filled(__file__, "guards.ll", words=_WORDS), {}, level=2)
+
+
+def _rows(shape: Sequence[int], strides: Sequence[int], spec: _ArraySpec) -> list[tuple[int, ...]]:
+    """For each extent, and each stride after them: the least and the greatest that there may be, what it must not be,
+    which bits are 0, and which are not all 0, unless there are none; and the place of it behind the address, or 0."""
+    known = *shape, *strides
+    if isinstance(spec, PointerSpec) and 0 not in shape:  # such kernels know the address only
+        return [(int64.min, int64.max, int64.min, 0, 0, 0)] * len(known)
+    if not isinstance(spec, ArraySpec) or 0 in shape:  # without elements it may have any address
+        return [(n, n, int64.min, 0, 0, 0) for n in known]
+    rows, index, place = list[tuple[int, ...]](), spec.index_dtype, 0
+    for n, extent in zip(known, spec.extents()):
+        if extent.known is not None:
+            rows.append((n, n, int64.min, 0, 0, 0))
+            continue
+        place += 1
+        is_shape = extent.role == "shape"
+        unlike = int64.min if (spec.constant_shape if is_shape else spec.constant_strides) else 1
+        divisors = divisors_of(extent.role, spec.dtype, spec.strides[extent.axis])
+        greater = min((d for d in divisors if d > extent.divisor), default=1)
+        masks = extent.divisor - 1, greater - 1
+        rows.append((0 if is_shape else index.min, index.max, unlike, *masks, place))
+    return rows
 
 
 def require_size(body: Body, value: str, size: int) -> None:

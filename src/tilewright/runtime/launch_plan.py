@@ -98,13 +98,10 @@ class LaunchPlan:
         and extents only."""
         if switch("TILEWRIGHT_CHECK_OVERLAP"):
             return
-        like, bound, values = self.repeated, self._bound, self._bound.values.copy()
-        extents = [values[i] for i in bound.extents]
-        for i in bound.extents:
-            values[i] = RUNTIME_SLOT
-        how = values, self._launcher, self._device, self._list_tables(runtime.numbers), self.written
+        like, bound, tables = self.repeated, self._bound, self._list_tables(runtime.numbers)
+        how = bound.values, self._launcher, self._device, tables, self.written, bound.specs
         try:
-            like.cached = cached_launch(backend, rules, args, *how, bound.specs, extents) or like.cached
+            like.cached = cached_launch(backend, rules, args, *how) or like.cached
             like.launches, like.attempts = 0, like.attempts + 1
         except native.NotCompiled:
             if self._device is not None or like.launches >= _LATER:
