@@ -17,7 +17,6 @@ _LIBRARIES = ("libcuda.so.1", "nvcuda.dll")
 # Names of the CUDA driver API.
 _MAX_DYNAMIC_SHARED = 8
 _NON_PORTABLE_CLUSTER = 10
-_LOCAL_BYTES, _REGISTERS = 3, 4
 _DEVICE_MAJOR, _DEVICE_MINOR, _DEVICE_SHARED, _DEVICE_SMS = 75, 76, 97, 16
 _POINTER_DEVICE = 9
 _PINNED, _ON_DEVICE, _RELEASE_THRESHOLD = 1, 1, 4
@@ -263,8 +262,6 @@ class LoadedKernel:
                 call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, shared_bytes)
             if num_ctas > _PORTABLE_CLUSTER:
                 call("cuFuncSetAttribute", function, _NON_PORTABLE_CLUSTER, 1)
-            self.registers = queried("cuFuncGetAttribute", _REGISTERS, function)
-            self.local_bytes = queried("cuFuncGetAttribute", _LOCAL_BYTES, function)
 
 
 def _load_module(module: ctypes.c_void_p, code: bytes) -> None:

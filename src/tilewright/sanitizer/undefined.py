@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.reference.shape import SHAPE
-from tilewright.backends.reference.values import Array, Pointers
+from tilewright.backends.reference.values import Array
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, float4_e2m1fn
 from tilewright.ir.ops.arith import And, Mul, Or, Select
@@ -163,8 +163,3 @@ def propagate(op: Op, operands: Sequence[Any], marks: Marks) -> Undefined | None
         return None
     known = [m for m in marks if m is not None]
     return Undefined(mask, known[0].origin, reported=any(m.reported for m in known))
-
-
-def shape_of(value: Any) -> tuple[int, ...]:
-    """The shape of a run-time value; views count as scalars."""
-    return value.shape if isinstance(value, (np.ndarray, np.generic, Pointers)) else ()

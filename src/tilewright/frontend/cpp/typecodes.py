@@ -35,13 +35,6 @@ def element_type(code: int) -> ElementType:
     return _NUMERIC[code]
 
 
-def type_code(type: ElementType) -> int:
-    """The code that names an element type."""
-    if isinstance(type, PointerType):
-        return POINTER_CODE + (VOID_CODE if type.pointee is None else _NUMERIC.index(type.pointee))
-    return _NUMERIC.index(type)
-
-
 def llvm_type(code: int) -> str:
     """The type of LLVM in which a number or pointer is kept in memory."""
     type = element_type(code)

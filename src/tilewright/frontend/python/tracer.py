@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 from tilewright.frontend.python import calls, control_flow, objects
 from tilewright.frontend.python import statements as statement_table
 from tilewright.frontend.python.expressions import EXPRESSIONS
-from tilewright.frontend.python.formatting import FormattedString
 from tilewright.frontend.python.joins import Joins
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.paths import Cleanup, Context
@@ -20,9 +19,6 @@ from tilewright.frontend.python.source import Source
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Value
 from tilewright.ir.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError
-
-_TEXT = (str, FormattedString)
-
 
 MAX_DEPTH = 1000
 
