@@ -19,9 +19,8 @@ from tilewright.backends import cpu
 from tilewright.backends.tileir.backend import TileIRBackend
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileError
-from tilewright.tileir.bytecode import write
 from tilewright.tileir.errors import TileIRError
-from tilewright.tileir.export import Kernel, export_module
+from tilewright.tileir.export import Kernel, export
 
 TARGETS = [target for target in os.environ.get("TARGETS", "sm_90,sm_100").split(",") if target]
 _COUNTS: collections.Counter[str] = collections.Counter()
@@ -32,7 +31,7 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="tilewright-")  # an empty cache, s
 
 def _tried(function: Function) -> None:
     try:
-        data = write(export_module([Kernel(function)]))
+        data = export([Kernel(function)])
     except TileIRError as error:
         _COUNTS["not exported"] += 1
         _SAID[f"{os.environ.get('PYTEST_CURRENT_TEST')}: {error}"] = "not exported"

@@ -33,7 +33,7 @@ from support.tile_ir_ops import every_op, multimem
 from tilewright.runtime.launch import specialization
 from tilewright.tileir.bytecode import read, write
 from tilewright.tileir.errors import BytecodeError, TileIRError, VersionError
-from tilewright.tileir.export import Kernel, export_module
+from tilewright.tileir.export import Kernel, export
 from tilewright.tileir.importer import import_entry
 from tilewright.tileir.module import Module
 from tilewright.tileir.optable import NEWEST
@@ -59,7 +59,7 @@ def _exported() -> Iterator[bytes]:
         function = specialization(kernel.kernel(), arguments(kernel)[0], "reference").function
         for minor in range(1, NEWEST + 1):
             with contextlib.suppress(VersionError):
-                yield write(export_module([Kernel(function)], minor))
+                yield export([Kernel(function)], minor)
 
 
 @functools.cache

@@ -18,15 +18,15 @@ from support.kernel_runs import arguments
 import tilewright as ct
 from tilewright.backends import cpu
 from tilewright.ir.core import Function
-from tilewright.tileir.bytecode import read, write
+from tilewright.tileir.bytecode import read
 from tilewright.tileir.errors import TileIRError
-from tilewright.tileir.export import Kernel, export_module
+from tilewright.tileir.export import Kernel, export
 from tilewright.tileir.importer import import_entry
 
 
 def through_bytecode(function: Function) -> Function:
     """``function`` written as bytecode, read, and imported, with the parameters that it had."""
-    module = read(write(export_module([Kernel(function)])))
+    module = read(export([Kernel(function)]))
     found = import_entry(module, module.entries[0], [value.tile for value in function.body.args]).function
     return Function(found.name, found.body, list(function.params), found.loc, found.hints, function.may_alias)
 

@@ -30,7 +30,7 @@ from tilewright.ir.ops import control, linear
 from tilewright.tileir.bytecode import read, write
 from tilewright.tileir.debug import CallSite, FileLoc
 from tilewright.tileir.errors import TileIRError, VersionError
-from tilewright.tileir.export.function import HANDLERS, Kernel, export_function, export_module
+from tilewright.tileir.export.function import HANDLERS, Kernel, export
 from tilewright.tileir.module import Block, Module, Operation, Value
 from tilewright.tileir.text import print_module
 from tilewright.tileir.types import TOKEN
@@ -239,9 +239,9 @@ def test_arrays_of_one_alias_group_may_overlap() -> None:
 
 
 def test_in_program_order_every_memory_op_comes_after_all_before_it() -> None:
-    export = lower(copy, KernelSignature([array(1), array(1)], V1, "k"))
-    entry = export_function(Kernel(export.function, program_order=True), 3)
-    assert memory_ops(entry.body) == [("load0", set()), ("store1", {"load0"})]
+    lowered = lower(copy, KernelSignature([array(1), array(1)], V1, "k"))
+    module = read(export([Kernel(lowered.function, program_order=True)]))
+    assert memory_ops(module.entry("copy").body) == [("load0", set()), ("store1", {"load0"})]
 
 
 @ct.kernel
@@ -513,7 +513,7 @@ def test_loads_of_every_size_are_kept_where_that_is_asked_for() -> None:
     parameters = array(1), array(1, ct.bool_), array(1, ct.int64), array(1), array(1), array(2)
     function = lower(replace_few, KernelSignature(parameters, V1, "k")).function
     counts = [
-        sum(op.name == "reduce" for op in export_module([Kernel(function, keep_loads=kept)]).entries[0].body.walk())
+        sum(op.name == "reduce" for op in read(export([Kernel(function, keep_loads=kept)])).entries[0].body.walk())
         for kept in (False, True)
     ]
     assert counts == [3, 4]  # 256 elements of z, too, but not those of y, which is not written
@@ -676,13 +676,13 @@ def test_export_and_reading_leave_nothing_to_the_garbage_collector() -> None:
 
     signature = KernelSignature([array(1), array(1), ScalarConstraint(ct.int32)], V1, "k")
     function = lower(kernel, signature).function
-    read(write(export_module([Kernel(function)])))  # what is made once stays
+    read(export([Kernel(function)]))  # what is made once stays
     gc.collect()
     gc.disable()
     try:
         left = []
         for _ in range(3):  # other threads of the process may leave something meanwhile
-            read(write(export_module([Kernel(function)])))
+            read(export([Kernel(function)]))
             left.append(gc.collect())
         assert min(left) == 0
     finally:

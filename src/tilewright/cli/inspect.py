@@ -26,7 +26,8 @@ from tilewright.runtime.backend_choice import requested, use_backend
 from tilewright.runtime.launch import specialization
 from tilewright.runtime.launchable import Launchable
 from tilewright.runtime.specialization import RENAMED_STAGES, Specialization
-from tilewright.tileir.export import Kernel, export_module
+from tilewright.tileir.bytecode import read
+from tilewright.tileir.export import Kernel, export
 from tilewright.tileir.kernels import Kernel as TileIRKernel
 from tilewright.tileir.text import print_module
 from tilewright.transforms.instrumentation import observed_passes
@@ -131,7 +132,7 @@ def stages_of(found: Specialization, wanted: Sequence[str]) -> Iterator[tuple[st
     shown = []
     if TILE_IR in wanted and isinstance(found, Specialization):
         shown.append(TILE_IR)
-        yield TILE_IR, print_module(export_module([Kernel(found.function)]))
+        yield TILE_IR, print_module(read(export([Kernel(found.function)])))
     for stage in found.stage_names():
         shown.append(stage)
         if not wanted or stage in wanted:

@@ -18,8 +18,7 @@ from tilewright.compilation.lowering import lower
 from tilewright.compilation.signature import KernelSignature
 from tilewright.language.suggestions import explains_arguments
 from tilewright.runtime.launchable import Launchable
-from tilewright.tileir.bytecode import write
-from tilewright.tileir.export import Argument, Kernel, export_module
+from tilewright.tileir.export import Argument, Kernel, export
 from tilewright.tileir.optable import NEWEST
 
 _BYTECODE = "tileir_bytecode"  # which needs no backend
@@ -109,7 +108,7 @@ def bytecode(exports: Sequence[Export], version: str | None = None) -> bytes:
     kernels = [
         Kernel(e.function, e.symbol, [Argument(p.type, p.position, p.lower) for p in e.parameters]) for e in exports
     ]
-    return write(export_module(kernels, None if version is None else int(version.partition(".")[2])))
+    return export(kernels, None if version is None else int(version.partition(".")[2]))
 
 
 def _check_signatures(signatures: Any) -> None:

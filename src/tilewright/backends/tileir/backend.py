@@ -20,8 +20,8 @@ from tilewright.ir.errors import TileError
 from tilewright.ir.gpu_parameters import table_parameters
 from tilewright.ir.hints import ByTarget
 from tilewright.ir.ops import linear, memory, shape
-from tilewright.tileir.bytecode import write
-from tilewright.tileir.export import Kernel, entry_name, export_module
+from tilewright.tileir.bytecode import read
+from tilewright.tileir.export import Kernel, entry_name, export
 from tilewright.tileir.text import print_module
 
 UNUSUAL_ARRAYS = "negative strides, or arrays without elements"
@@ -82,7 +82,7 @@ class TileIRBackend(DriverBackend[str]):
         def attempt(fallback: tuple[str, ...], _: Sequence[str]) -> tuple[bytes, tuple[str, ...]]:
             left.remove(fallback)
             kernel = _kernel(function, variant, fallback)
-            data = write(export_module([kernel]))
+            data = export([kernel])
             optimized = _NOT_OPTIMIZED not in fallback
             try:
                 code = assembler.assemble(data, self.architecture(), function.name, optimized=optimized)
@@ -175,7 +175,7 @@ class TileIRExecutable(GpuExecutable):
     def __init__(self, function: Function, artifact: Artifact, variant: Any) -> None:
         def texts() -> Mapping[str, str]:
             needed = f"tileiras compiles it with: {', '.join(artifact.fallback) or 'all that it may'}\n"
-            return {"compile decisions": needed, "CUDA Tile IR": print_module(export_module([kernel]))}
+            return {"compile decisions": needed, "CUDA Tile IR": print_module(read(export([kernel])))}
 
         kernel = _kernel(function, variant, artifact.fallback)
         super().__init__(function, artifact, Constraints(descriptors=False, realign=False), texts)

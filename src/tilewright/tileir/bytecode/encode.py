@@ -3,56 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Union
 
 from tilewright.tileir.bytecode.attributes import Numbers, write_payload, write_predicate
-from tilewright.tileir.bytecode.primitives import VARINTS, integers, varint
+from tilewright.tileir.bytecode.primitives import VARINTS, integers
 from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.module import Attribute, Block, Operation, Value
 from tilewright.tileir.optable import BY_OPCODE, ENUM_SINCE, ENUMS, NEWEST, AttributeSpec, OpSpec
 from tilewright.tileir.types import Type
 
+# A location, or the fields of one in a file: those that are equal become one.
+WrittenLocation = Union[Location, tuple[Location | None, str, int, int]]
 Encoder = Callable[[Any, Operation, list[bytes], dict[Value, bytes], dict[int, bytes]], None]
 
 
 def encoder(opcode: int, minor: int) -> Encoder:
     """The function that writes the op in files of version 13.``minor``, which has it; made from the table, as those of
-    ``decoders`` are. It is one expression of the parts that it appends, all of them bytes. What an op lacks, or a
-    version does not know, raises an error in there; ``BodyWriter`` then finds out what it is."""
+    ``decoders`` are. What an op lacks, or a version does not know, raises an error in there; ``BodyWriter`` then finds
+    out what it is."""
     spec = BY_OPCODE[opcode]
-    names: dict[str, Any] = {"varints": VARINTS, "integers": integers}
-    lines, parts = _results(spec, minor)
-    parts = [repr(VARINTS[opcode]), *parts]
-    if spec.flag_bits:
-        bits = f"({' | '.join(_bit(spec, name, bit) for name, bit in spec.flag_bits.items())})"
-        # older files have no flags, and none may be set
-        parts.append(f"varints[{bits}]" if minor >= spec.flags_since else f"{{0: b''}}[{bits}]")
-    parts += [_attribute(a, minor, names) for a in spec.attributes]
-    parts += _operands(spec)
-    if spec.regions:
-        parts.append(f"varints[{spec.regions}]")
+    lines = ["result, = op.results" if spec.results == 1 else "results = op.results"]
+    if spec.results not in (None, 1):
+        lines.append(f"if len(results) != {spec.results}: raise ValueError")
+    parts, names = written_parts(spec, minor, "attributes[{!r}]".format)
     text = ["def write(w, op, out, values, types):", *lines]
     if spec.operands:
         text.append("operands = op.operands")
     if spec.attributes or spec.units:
         text.append("attributes = op.attributes")
-    text.append(f"out += ({', '.join(parts)},)")
+    text.append(f"out += {parts}")
     if spec.regions:
-        text.append("for block in op.regions: w.region(block, out)")
+        text.append("for block in op.regions: w.region(block)")
     if spec.results != 0 and minor >= spec.results_since:
-        number = "values[result] = varints[len(values)]"
-        text.append(number if spec.results == 1 else f"for result in results: {number}")
+        text.append(NUMBERED if spec.results == 1 else "w.define(results)")
     exec(compile("\n    ".join(text), f"<encoder of {spec.name} in 13.{minor}>", "exec"), names)
     write: Encoder = names["write"]
     return write
 
 
-def _results(spec: OpSpec, minor: int) -> tuple[list[str], list[str]]:
-    """Lines that check the results, and the parts for their types."""
-    lines = ["result, = op.results" if spec.results == 1 else "results = op.results"]
-    if spec.results not in (None, 1):
-        lines.append(f"if len(results) != {spec.results}: raise ValueError")
+NUMBERED = "values[result] = varints[len(values)]"
+
+
+def written_parts(spec: OpSpec, minor: int, attribute: Callable[[str], str]) -> tuple[str, dict[str, Any]]:
+    """An expression of all that is written for an op, but its regions, all of them bytes, and the global names in it.
+    ``attribute`` gives that for the value of an attribute."""
+    names: dict[str, Any] = {"varints": VARINTS, "integers": integers}
+    parts = [repr(VARINTS[spec.opcode]), *_results(spec, minor)]
+    if spec.flag_bits:
+        bits = f"({' | '.join(_bit(spec, name, bit, attribute) for name, bit in spec.flag_bits.items())})"
+        # older files have no flags, and none may be set
+        parts.append(f"varints[{bits}]" if minor >= spec.flags_since else f"{{0: b''}}[{bits}]")
+    parts += [_attribute(a, minor, names, attribute(a.name)) for a in spec.attributes]
+    parts += _operands(spec)
+    if spec.regions:
+        parts.append(repr(VARINTS[spec.regions]))
+    return f"({', '.join(parts)},)", names
+
+
+def _results(spec: OpSpec, minor: int) -> list[str]:
+    """The parts for the types of the results."""
     written = minor >= spec.results_since
     parts = []
     if spec.counted or any(o.variadic for o in spec.operands):
@@ -62,14 +72,14 @@ def _results(spec: OpSpec, minor: int) -> tuple[list[str], list[str]]:
         parts.append("types.get(id(result.type)) or w.type(result.type)")
     elif written and spec.results != 0:
         parts.append("*[types.get(id(r.type)) or w.type(r.type) for r in results]")
-    return lines, parts
+    return parts
 
 
-def _bit(spec: OpSpec, name: str, bit: int) -> str:
+def _bit(spec: OpSpec, name: str, bit: int, attribute: Callable[[str], str]) -> str:
     if name in spec.units:
-        return f"({1 << bit} if attributes[{name!r}] else 0)"
+        return f"({1 << bit} if {attribute(name)} else 0)"
     kept = any(a.name == name for a in spec.attributes)
-    return f"({1 << bit} if {'attributes' if kept else 'operands'}[{name!r}] is not None else 0)"
+    return f"({1 << bit} if {attribute(name) if kept else f'operands[{name!r}]'} is not None else 0)"
 
 
 _WRITTEN = {
@@ -79,9 +89,9 @@ _WRITTEN = {
     "const": "varints[w.numbers.constant({})]",
     "i32s": "integers(tuple({}), 4)",
     "predicate": "w.known.get(id({0})) or w.predicate({0})",
-    "hints": "w.payload({})",
-    "array": "w.known.get(id({0})) or w.array({0})",
-    "bools": "w.flags(op, {})",
+    "hints": "w.known.get(id({0})) or w.payload({0})",
+    "array": "w.known.get(id({0})) or w.payload({0})",
+    "bools": "w.flags(operands['index'], {})",
 }
 
 
@@ -90,8 +100,7 @@ def known_values(a: AttributeSpec, minor: int) -> dict[str, bytes]:
     return {v: VARINTS[i] for i, v in enumerate(ENUMS[a.kind]) if ENUM_SINCE.get((a.kind, v), 1) <= minor}
 
 
-def _attribute(a: AttributeSpec, minor: int, names: dict[str, Any]) -> str:
-    value = f"attributes[{a.name!r}]"
+def _attribute(a: AttributeSpec, minor: int, names: dict[str, Any], value: str) -> str:
     if minor < a.since:  # files of this version mean the default
         return f"{{False: b''}}[any({value} or ())]" if a.kind == "bools" else f"{{{a.default!r}: b''}}[{value}]"
     if a.kind in ENUMS:
@@ -140,30 +149,28 @@ _ENCODERS = {minor: _Encoders(minor) for minor in range(1, NEWEST + 1)}
 
 
 class BodyWriter:
-    """Writes the body of an entry; ``locations`` collects the location of each op in the order of the bytes.
+    """Writes the body of an entry to ``out``; ``locations`` collects the location of each op in the order of the bytes.
 
     ``values`` has the number of each value that is visible, as it is written; ``types`` those of types, by the identity
-    of the object, which the module keeps alive.
+    of the object, which somebody keeps alive.
     """
 
-    def __init__(self, minor: int, numbers: Numbers) -> None:
+    def __init__(self, minor: int, numbers: Numbers, params: Sequence[Value]) -> None:
         self.minor = minor
         self.numbers = numbers
-        self.locations: list[Location | None] = []
+        self.out: list[bytes] = []
+        self.locations: list[WrittenLocation | None] = []
         self.values: dict[Value, bytes] = {}
         self.types: dict[int, bytes] = {}
-        self.known: dict[int, bytes] = {}  # predicates and arrays, by identity, too
+        self.known: dict[int, bytes] = {}  # predicates, hints and arrays, by identity, too,
+        self.kept: list[Attribute] = []  # which are kept alive here
         self.encoders = _ENCODERS[minor]
+        self.inside = 0  # ops in regions of the block that is being written
+        self.define(params)
 
-    def body(self, block: Block) -> bytes:
-        """The ops of an entry, whose parameters are the arguments of ``block``."""
-        out: list[bytes] = []
-        self.define(block.args)
-        self.ops(block, out)
-        return b"".join(out)
-
-    def ops(self, block: Block, out: list[bytes]) -> None:
-        encoders, values, types, located = self.encoders, self.values, self.types, self.locations.append
+    def ops(self, block: Block) -> None:
+        encoders, out, values, types = self.encoders, self.out, self.values, self.types
+        located = self.locations.append
         try:
             for op in block.ops:
                 located(op.loc)
@@ -173,8 +180,26 @@ class BodyWriter:
             raise
 
     def define(self, values: Sequence[Value]) -> None:
+        numbers = self.values
         for value in values:
-            self.values[value] = VARINTS[len(self.values)]
+            numbers[value] = VARINTS[len(numbers)]
+
+    def begin(self, args: Sequence[Value]) -> tuple[dict[Value, bytes], int, int, int]:
+        """Begin a region with these arguments. ``end`` takes what this returns."""
+        outside = self.values, len(self.locations), self.inside
+        self.values = self.values.copy()  # the numbers of the block are given again behind it
+        self.define(args)
+        types = [self.types.get(id(a.type)) or self.type(a.type) for a in args]
+        self.out += (b"\1", VARINTS[len(types)], *types, b"")
+        self.inside = 0
+        return *outside, len(self.out) - 1
+
+    def end(self, begun: tuple[dict[Value, bytes], int, int, int]) -> None:
+        """End a region: the number of its ops is known."""
+        self.values, first, inside, at = begun
+        count = len(self.locations) - first
+        self.out[at] = VARINTS[count - self.inside]
+        self.inside = inside + count
 
     # What encoders call.
 
@@ -182,34 +207,28 @@ class BodyWriter:
         number = self.types[id(type)] = VARINTS[self.numbers.type(type)]
         return number
 
-    def region(self, block: Block | None, out: list[bytes]) -> None:
+    def region(self, block: Block | None) -> None:
         if block is None:
-            out.append(b"\0")
+            self.out.append(b"\0")
             return
-        values = self.values
-        outside = len(values)
-        self.define(block.args)
-        types = [self.types.get(id(a.type)) or self.type(a.type) for a in block.args]
-        out += (b"\1", varint(len(types)), *types, varint(len(block.ops)))
-        self.ops(block, out)
-        for _ in range(len(values) - outside):  # those of the block are forgotten, and their numbers given again
-            values.popitem()
+        begun = self.begin(block.args)
+        self.ops(block)
+        self.end(begun)
 
     def payload(self, attribute: Attribute) -> bytes:
-        return write_payload(attribute, self.numbers)
-
-    def array(self, attribute: Attribute) -> bytes:
         made = self.known[id(attribute)] = write_payload(attribute, self.numbers)
+        self.kept.append(attribute)
         return made
 
     def predicate(self, predicate: Attribute) -> bytes:
         made = self.known[id(predicate)] = write_predicate(predicate)
+        self.kept.append(predicate)
         return made
 
-    def flags(self, op: Operation, given: Sequence[bool] | None) -> bytes:
+    def flags(self, indices: Sequence[Value], given: Sequence[bool] | None) -> bytes:
         """One flag for each index; without any, none is set."""
-        flags = given or (False,) * len(op.operands["index"])
-        return varint(len(flags)) + bytes(flags)
+        flags = given or (False,) * len(indices)
+        return VARINTS[len(flags)] + bytes(flags)
 
     # What is wrong with an op.
 

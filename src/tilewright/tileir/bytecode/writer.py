@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.system import collector
 from tilewright.tileir.bytecode.attributes import HINTS_TAG, write_payload, write_tagged
 from tilewright.tileir.bytecode.debug import WRITERS
-from tilewright.tileir.bytecode.encode import BodyWriter
+from tilewright.tileir.bytecode.encode import BodyWriter, WrittenLocation
 from tilewright.tileir.bytecode.primitives import FORMATS, VARINTS, varint
 from tilewright.tileir.bytecode.reader import (
     ALIGNMENTS,
@@ -48,7 +48,12 @@ def write(module: Module, minor: int | None = None) -> bytes:
     if not 1 <= version <= NEWEST:
         raise VersionError(f"there is no bytecode version 13.{version}; they are 13.1 to 13.{NEWEST}")
     with collector.paused(leaves=False):
-        return _Writer(module, version).file()
+        writer = ModuleWriter(module, version)
+        for entry in module.entries:
+            body = writer.begin(entry)
+            body.ops(entry.body)
+            writer.end(entry, body)
+        return writer.file()
 
 
 def _table(entries: Sequence[bytes | bytearray], width: int) -> bytes:
@@ -99,7 +104,10 @@ class _Numbers(dict[Hashable, int]):
         return number
 
 
-class _Writer:
+class ModuleWriter:
+    """Writes ``module`` as a file of version 13.``minor``, after its entries: ``begin`` and ``end`` are around what
+    appends the ops of one."""
+
     def __init__(self, module: Module, minor: int) -> None:
         self.module = module
         self.minor = minor
@@ -111,10 +119,12 @@ class _Writer:
         self.types = _Numbers([self.known.get(t) for t in layout.types])
         self.constants = _Numbers(layout.constants)
         self.repeated = {id(c): i for i, c in enumerate(layout.constants) if type(c) is RepeatedConstant}
-        self.locations: dict[Location | None, int] = {None: 0}  # the numbers of those that are written
+        self.locations: dict[WrittenLocation | None, int] = {None: 0}  # the numbers of those that are written
         self.written: list[bytes] = []
-        self.lists: list[list[Location | None]] = []
+        self.lists: list[list[WrittenLocation | None]] = []
         self.heads: dict[tuple[Location | None, str], bytes] = {}
+        self.entries: list[bytes] = []
+        self.begun = b"", b""  # what is before and behind the number of the location list of an entry
 
     # Numbers of what ops and attributes name.
 
@@ -132,7 +142,7 @@ class _Writer:
             return self.repeated[id(data)]
         return self.constants[data]
 
-    def location(self, location: Location | None) -> int:
+    def location(self, location: WrittenLocation | None) -> int:
         """The number of a location, which is written after all that it refers to; 0 for none."""
         number = self.locations.get(location)
         if number is None and location is not None:
@@ -171,23 +181,23 @@ class _Writer:
         out += payload
 
     def functions(self) -> bytes:
-        out = [varint(len(self.module.entries))]
-        out += [self.entry(entry, i) for i, entry in enumerate(self.module.entries)]
-        payload = b"".join(out)
+        payload = b"".join([varint(len(self.entries)), *self.entries])
         return _padded(payload, 8) if self.layout.padded else payload
 
-    def entry(self, entry: Entry, position: int) -> bytes:
+    def begin(self, entry: Entry) -> BodyWriter:
+        """What writes the ops of ``entry``, whose name, parameters and hints are known."""
         head = varint(self.string(entry.name))
         head += varint(self.types[self.known.entry([a.type for a in entry.body.args])])
-        hints = entry.hints
         flags = KERNEL | (PRIVATE if entry.private else 0)
-        if self.minor < 5 and hints is not None:
+        if self.minor < 5 and entry.hints is not None:
             flags |= HINTS
-        attributes = self.entry_attributes(entry)
-        writer = BodyWriter(self.minor, self)
-        body = writer.body(entry.body)
-        where = self.list_number(entry, writer.locations, position)
-        return head + bytes((flags,)) + varint(where) + attributes + varint(len(body)) + body
+        self.begun = head + bytes((flags,)), self.entry_attributes(entry)
+        return BodyWriter(self.minor, self, entry.body.args)
+
+    def end(self, entry: Entry, writer: BodyWriter) -> None:
+        head, attributes = self.begun
+        body, where = b"".join(writer.out), self.list_number(entry, writer.locations)
+        self.entries.append(head + varint(where) + attributes + varint(len(body)) + body)
 
     def entry_attributes(self, entry: Entry) -> bytes:
         hints = entry.hints
@@ -200,9 +210,9 @@ class _Writer:
         always = varint(HINTS_TAG) + write_payload(hints or HintsAttr(), self)
         return always + write_tagged(entry.arg_attrs or ArrayAttr(), self)
 
-    def list_number(self, entry: Entry, locations: list[Location | None], position: int) -> int:
+    def list_number(self, entry: Entry, locations: list[WrittenLocation | None]) -> int:
         """The number of the location list of an entry, which it adds; 0 when nothing has a location."""
-        had = self.layout.function_lists
+        had, position = self.layout.function_lists, len(self.entries)
         known = position < len(had) and had[position] != 0
         if entry.loc is None and not any(locations) and not known:
             return 0
@@ -238,13 +248,19 @@ class _Writer:
         self.written = [self.debug_attribute(loc) for loc in known]
         numbers, written, scope, file, head = self.locations, self.written, None, None, b""
         for loc in dict.fromkeys(itertools.chain(*self.lists)):
-            if type(loc) is not FileLoc or loc in numbers:
+            if loc in numbers:
+                continue
+            if type(loc) is tuple:
+                in_scope, in_file, line, column = loc
+            elif type(loc) is FileLoc:
+                in_scope, in_file, line, column = loc.scope, loc.file, loc.line, loc.column
+            else:
                 self.location(loc)
                 continue
-            if loc.scope is not scope or loc.file is not file or not head:
-                scope, file = loc.scope, loc.file
-                head = self.heads.get((scope, file)) or self.head(loc)
-            written.append(head + VARINTS[loc.line] + VARINTS[loc.column])
+            if in_scope is not scope or in_file is not file or not head:
+                scope, file = in_scope, in_file
+                head = self.heads.get((scope, file)) or self.head(scope, file)
+            written.append(head + VARINTS[line] + VARINTS[column])
             numbers[loc] = len(written)
         indices = list(map(numbers.__getitem__, itertools.chain(*self.lists)))
         first = _offsets(self.lists)
@@ -253,16 +269,17 @@ class _Writer:
         payload = _padded(payload + varint(len(self.written)), 4) + _packed(_offsets(self.written), 4)
         return b"".join([payload, *self.written])
 
-    def head(self, location: FileLoc) -> bytes:
+    def head(self, scope: Location | None, file: str) -> bytes:
         """What all locations in one scope and file begin with."""
-        scope, file = self.location(location.scope), self.string(location.file)
-        made = self.heads[location.scope, location.file] = _FILE_LOC + varint(scope) + varint(file)
+        made = self.heads[scope, file] = _FILE_LOC + varint(self.location(scope)) + varint(self.string(file))
         return made
 
-    def debug_attribute(self, location: Location) -> bytes:
+    def debug_attribute(self, location: WrittenLocation) -> bytes:
         if type(location) is FileLoc:  # most are
-            head = self.heads.get((location.scope, location.file)) or self.head(location)
-            return head + VARINTS[location.line] + VARINTS[location.column]
+            location = location.scope, location.file, location.line, location.column
+        if type(location) is tuple:
+            scope, file, line, column = location
+            return (self.heads.get((scope, file)) or self.head(scope, file)) + VARINTS[line] + VARINTS[column]
         written = WRITERS[type(location)](self, location)
         return written + varint(location.flags) if type(location) is Subprogram and self.minor >= 5 else written
 

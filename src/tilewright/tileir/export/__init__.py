@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.tileir.export.function import Argument, Kernel, entry_name, export_function, export_module
+from tilewright.tileir.export.function import Argument, Kernel, entry_name, export
 
-__all__ = ["Argument", "Kernel", "entry_name", "export_function", "export_module"]
+__all__ = ["Argument", "Kernel", "entry_name", "export"]

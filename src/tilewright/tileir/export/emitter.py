@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import math
-from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -13,15 +13,15 @@ from tilewright.ir import core
 from tilewright.ir.dtypes import DType
 from tilewright.ir.semantics.conversion import from_float64, to_float64
 from tilewright.ir.types import PointerType, TileType
-from tilewright.tileir.debug import Location
 from tilewright.tileir.errors import TileIRError, VersionError
-from tilewright.tileir.export.make import make
-from tilewright.tileir.module import Block, FloatAttr, IntegerAttr, Operation, Value
+from tilewright.tileir.export.make import MAKERS
+from tilewright.tileir.module import FloatAttr, IntegerAttr, Operation, Value
 from tilewright.tileir.numbers import FORMATS, encode
-from tilewright.tileir.optable import BY_NAME, NEWEST
+from tilewright.tileir.optable import BY_NAME, NEWEST, OpSpec
 from tilewright.tileir.types import I8, I64, SCALARS, Element, Pointer, Scalar, Tile
 
 if TYPE_CHECKING:
+    from tilewright.tileir.bytecode.encode import BodyWriter, WrittenLocation
     from tilewright.tileir.export.function import Kernel
     from tilewright.tileir.export.tokens import Tokens
 
@@ -65,24 +65,24 @@ signedness = _Signedness().__getitem__
 
 def number_bits(dtype: DType, value: bool | float) -> int:
     """The bits of ``value`` in the format of ``dtype``."""
-    if dtype.is_floating:
-        return _float_bits(dtype, value, math.copysign(1.0, value))
-    return int(value) & (1 << scalar(dtype).bits) - 1
-
-
-@functools.lru_cache(maxsize=1024)
-def _float_bits(dtype: DType, value: float, sign: float) -> int:
-    """As ``number_bits``; ``sign`` tells zeros apart."""
-    return encode(dtype, value)
+    return encode(dtype, value) if dtype.is_floating else int(value) & (1 << scalar(dtype).bits) - 1
 
 
 Splat = tuple[Scalar, int, tuple[int, ...]]  # the type of the elements, the bits of one, and the shape
 
 
-@functools.lru_cache(maxsize=4096, typed=True)
-def splat_of(dtype: DType, value: bool | float, sign: float, shape: tuple[int, ...]) -> Splat:
-    """A tile of elements that equal ``value``, whose ``sign`` tells zeros apart."""
-    return scalar(dtype), number_bits(dtype, value), shape
+_SPLATS: dict[tuple[Any, ...], Splat] = {}
+
+
+def splat_of(dtype: DType, value: bool | float, shape: tuple[int, ...]) -> Splat:
+    """A tile of elements that equal ``value``."""
+    key = dtype, value.__class__, value or repr(value), shape  # zeros may have signs
+    found = _SPLATS.get(key)
+    if found is None:
+        if len(_SPLATS) > _MOST_TILES:
+            _SPLATS.clear()
+        found = _SPLATS[key] = scalar(dtype), number_bits(dtype, value), shape
+    return found
 
 
 def number_in(dtype: DType, value: bool | float) -> bool | float:
@@ -100,30 +100,20 @@ _TILES: dict[int, dict[tuple[DType | PointerType, tuple[int, ...]], Tile]] = {n:
 _MOST_TILES = 4096
 
 
-class OpenBlock(NamedTuple):
-    """A block of our IR while it is exported. ``append`` takes its ops; they see the constants and views that are
-    ``known``."""
-
-    source: core.Block
-    append: Callable[[Operation], None]
-    known: dict[Hashable, Value]
-    is_loop: bool
-
-
 class Emitter(dict[core.Value, Value]):
-    """What each value of our IR became. Ops are added by ``append`` to the block of the innermost of ``frames``."""
+    """What each value of our IR became. Ops are written by ``make``, and see the constants and views that are
+    ``known``."""
 
     tokens: Tokens
 
-    def __init__(self, minor: int, kernel: Kernel, body: Block) -> None:
-        self.minor, self.kernel, self.may_use_tma = minor, kernel, kernel.may_use_tma
-        self.frames = [OpenBlock(kernel.function.body, body.ops.append, {}, False)]
-        self.append, self.known = self.frames[0].append, self.frames[0].known
+    def __init__(self, minor: int, kernel: Kernel, writer: BodyWriter) -> None:
+        self.minor, self.kernel, self.writer, self.make = minor, kernel, writer, MAKERS[minor]
+        self.may_use_tma, self.divisors = kernel.may_use_tma, kernel.divisors
+        self.known: dict[Hashable, Value] = {}
         self.tiles = _TILES[minor]
         if len(self.tiles) > _MOST_TILES:
             self.tiles.clear()
-        self.depths: dict[core.Value | Value, int] = {}  # of views: the frame that each was made in
-        self.loc: Location | None = None
+        self.loc: WrittenLocation | None = None
         self.splats: dict[core.Value, Splat] = {}  # values of equal elements, which are made where they are used
         self.op: core.Op | None = None
 
@@ -163,7 +153,7 @@ class Emitter(dict[core.Value, Value]):
 
     def constant(self, dtype: DType, value: bool | float, shape: tuple[int, ...] = ()) -> Value:
         """A tile of equal elements."""
-        return self.splat(splat_of(dtype, value, math.copysign(1.0, value), shape))
+        return self.splat(splat_of(dtype, value, shape))
 
     def splat(self, splat: Splat) -> Value:
         """A tile of equal elements; of those that are the same, the first one serves where it is visible."""
@@ -173,56 +163,27 @@ class Emitter(dict[core.Value, Value]):
             if s.since > self.minor:
                 self.require(s)
             data = (b"\xff" if bits else b"\0") if s.bits == 1 else bits.to_bytes(s.bytes, "little")
-            found = self.known[splat] = make["constant"](self, {}, tile_of(s, shape), value=data)
+            found = self.known[splat] = self.make["constant"](self, {}, tile_of(s, shape), value=data)
         return found
 
     def null(self, type: TileType) -> Value:
-        zero = make["constant"](self, {}, tile_of(I64, type.shape), value=bytes(8))
-        return make["int_to_ptr"](self, {"source": zero}, self.tile(type))
+        zero = self.make["constant"](self, {}, tile_of(I64, type.shape), value=bytes(8))
+        return self.make["int_to_ptr"](self, {"source": zero}, self.tile(type))
 
-    def enter(self, source: core.Block, block: Block, known: dict[Hashable, Value], *, is_loop: bool) -> None:
-        self.frames.append(OpenBlock(source, block.ops.append, known, is_loop))
-        self.append, self.known = block.ops.append, known
+    @contextlib.contextmanager
+    def region(self, args: Sequence[Value], known: dict[Hashable, Value]) -> Iterator[None]:
+        """Meanwhile ops are those of a region, which see what is ``known``."""
+        around, self.known = self.known, known
+        begun = self.writer.begin(args)
+        yield
+        self.writer.end(begun)
+        self.known = around
 
-    def leave(self) -> None:
-        self.frames.pop()
-        self.append, self.known = self.frames[-1].append, self.frames[-1].known
-
-    def shared(self, op: core.Op, key: Hashable, build: Callable[[Emitter, Any, Any], Value], made: Any) -> Value:
-        """A view of the type ``made``, which is made once for all equal ones, and outside of the loops that it does not
-        depend on."""
-        found = self.known.get(key)
-        if found is not None:
-            self.depths[op.results[0]] = self.depths[found]
-            return found
-        last = depth = len(self.frames) - 1
-        if depth:
-            depth = self._outermost(op, depth)
-        if depth == last:
-            found = self.known[key] = build(self, op, made)
-        else:
-            self.append, self.known = self.frames[depth].append, self.frames[depth].known
-            found = build(self, op, made)
-            for frame in self.frames[depth:]:
-                frame.known[key] = found
-            self.append, self.known = self.frames[-1].append, self.frames[-1].known
-        self.depths[op.results[0]] = self.depths[found] = depth
-        return found
-
-    def _outermost(self, op: core.Op, depth: int) -> int:
-        """The frame, not outside of a branch, in which the operands of ``op`` are there already."""
-        frames, splats, depths = self.frames, self.splats, self.depths
-        if not frames[depth].is_loop:
-            return depth
-        least, inside = 0, []
-        for v in op.operands:
-            if v in depths:
-                least = max(least, depths[v])
-            elif v not in splats:
-                inside.append(v.block)
-        while depth > least and frames[depth].is_loop and frames[depth].source not in inside:
-            depth -= 1
-        return depth
+    def refused(
+        self, spec: OpSpec, operands: dict[str, Any], attributes: dict[str, Any], results: Sequence[Value]
+    ) -> None:
+        """Raise an error for the rule that an op breaks which cannot be written."""
+        self.writer.explain(Operation(spec, operands, attributes, results, []))
 
     def where(self, message: str) -> str:
         """``message`` after the location in the source of the op that is being exported."""

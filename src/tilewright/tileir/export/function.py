@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import os
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tilewright.ir import core
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import float32, int32
+from tilewright.ir.dtypes import DType, float32, int32
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.location import Loc
 from tilewright.ir.ops import control, linear, memory, shape
 from tilewright.ir.types import TileType, Type
 from tilewright.system import collector
-from tilewright.tileir.debug import CallSite, CompileUnit, File, FileLoc, Location, Subprogram
+from tilewright.tileir.bytecode.encode import BodyWriter, WrittenLocation
+from tilewright.tileir.bytecode.writer import ModuleWriter
+from tilewright.tileir.debug import CallSite, CompileUnit, File, FileLoc, Subprogram
 from tilewright.tileir.elementwise import ENTRY_HINTS, TERMINATORS
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export import arith, products, tiles
 from tilewright.tileir.export import memory as memory_ops
-from tilewright.tileir.export.emitter import Emitter, number_attribute, number_in, scalar, tile_of
-from tilewright.tileir.export.make import make
+from tilewright.tileir.export.emitter import Emitter, element, number_attribute, number_in, scalar, tile_of
 from tilewright.tileir.export.tokens import Slot, Tokens
 from tilewright.tileir.module import ArrayAttr, Block, Entry, HintsAttr, Module, Value
 from tilewright.tileir.optable import NEWEST
@@ -35,6 +37,9 @@ from tilewright.tileir.types import Type as TileIRType
 from tilewright.transforms.pipelines import TILE_IR, run_passes
 
 _FIRST_WARPS = (4, 8)  # the numbers of worker warps that versions before 13.5 have
+
+
+Parameter = tuple[TileType, int | None, int | None]  # as of ``Argument``
 
 
 class Argument(NamedTuple):
@@ -68,31 +73,41 @@ class Kernel:
     def may_use_tma(self) -> bool:
         return self.tma and not self.negative_strides
 
-    def parameters(self) -> Sequence[tuple[TileType, int | None, int | None]]:
+    def parameters(self) -> Sequence[Parameter]:
         """What the entry takes. Extents are not negative, nor are strides without ``negative_strides``."""
         if self.arguments is not None:
             return self.arguments
         least = {"shape": 0} if self.negative_strides else {"shape": 0, "stride": 0}
         pairs = enumerate(zip(self.function.body.args, self.function.params))
-        return [(v.tile, i, least.get(param.role)) for i, (v, param) in pairs]
+        return [(v.type, i, least.get(param.role)) for i, (v, param) in pairs]  # type: ignore[misc]
 
 
+# What is looked at before a loop, by the version from which on it may be made there.
+_HOISTED: dict[type[Op], int] = {
+    control.For: 1,
+    control.Loop: 1,
+    memory.MakeTensorView: 1,
+    memory.MakePartitionView: 3,  # before, it is in the block of the accesses
+}
 USUAL_MINOR = 3  # the first version that has hints for every architecture, and whose tools compile for sm_90
 
 
-def export_module(kernels: Sequence[Kernel], minor: int | None = None) -> Module:
-    """``kernels`` as a module of version 13.``minor``, by default of the first one from 13.3 on that can express them.
+def export(kernels: Sequence[Kernel], minor: int | None = None) -> bytes:
+    """``kernels`` as a file of version 13.``minor``, by default of the first one from 13.3 on that can express them.
 
-    VersionError and TileIRError as ``export_function`` has them.
+    VersionError for what that version cannot express, TileIRError for what none can.
     """
     for version in range(USUAL_MINOR, NEWEST) if minor is None else ():
         try:
-            return export_module(kernels, version)
+            return export(kernels, version)
         except VersionError:
             continue
     version = NEWEST if minor is None else minor
     with collector.paused(leaves=False):
-        return Module(version, [export_function(k, version) for k in kernels])
+        writer = ModuleWriter(Module(version), version)
+        for kernel in kernels:
+            _export_function(kernel, writer)
+        return writer.file()
 
 
 def entry_name(function: core.Function) -> str:
@@ -101,18 +116,17 @@ def entry_name(function: core.Function) -> str:
     return name if name.isidentifier() else re.sub(r"\W+", "_", name)
 
 
-def export_function(kernel: Kernel, minor: int) -> Entry:
-    """``kernel`` as an entry of a module of version 13.``minor``.
-
-    VersionError for what that version cannot express, TileIRError for what none can.
-    """
+def _export_function(kernel: Kernel, writer: ModuleWriter) -> None:
     function = run_passes(kernel.function, TILE_IR)
     if function is not kernel.function:
         kernel = replace(kernel, function=function)
-    name, body = kernel.symbol or entry_name(function), Block()
-    emitter = _FunctionEmitter(minor, kernel, body, name)
-    emitter.function(body)
-    return Entry(name, body, _entry_hints(function, minor), loc=emitter.locations.subprogram_loc)
+    name = kernel.symbol or entry_name(function)
+    locations, parameters = _DebugLocations(function, name), kernel.parameters()
+    args = [Value(tile_of(element(t.dtype), t.shape)) for t, _, _ in parameters]
+    entry = Entry(name, Block(args), _entry_hints(function, writer.minor), loc=locations.subprogram_loc)
+    body = writer.begin(entry)
+    _FunctionEmitter(writer.minor, kernel, body, locations).function(parameters, args)
+    writer.end(entry, body)
 
 
 def _entry_hints(function: core.Function, minor: int) -> HintsAttr | None:
@@ -144,8 +158,8 @@ class _DebugLocations:
     def __init__(self, function: core.Function, symbol: str) -> None:
         self.units: dict[str, tuple[File, CompileUnit]] = {}
         self.scopes: dict[tuple[str, str, int], Subprogram] = {}  # of calls
-        self.made: dict[tuple[Any, ...], Location] = {}
-        self.known: dict[int, Location] = {}  # by the identity of what the function keeps alive
+        self.made: dict[tuple[Any, ...], CallSite] = {}
+        self.known: dict[int, WrittenLocation] = {}  # by the identity of what the function keeps alive
         loc = function.loc
         self.kernel_scope = self.scope(loc, function.name, symbol)
         self.subprogram_loc = FileLoc(self.kernel_scope, loc.file, loc.line, loc.column)
@@ -167,22 +181,19 @@ class _DebugLocations:
             found = self.scopes[loc.file, name, loc.line] = made
         return found
 
-    def __call__(self, loc: Loc) -> Location:
+    def __call__(self, loc: Loc) -> WrittenLocation:
         """The location that is not among the ``known`` ones yet."""
         line, caller = loc.line, loc.caller
         if line < 1:
             return self.subprogram_loc
-        made: Location | None
-        if caller is None:
-            made = self.made.get((line, loc.column))
-            if made is None:
-                made = self.made[line, loc.column] = FileLoc(self.kernel_scope, loc.file, line, loc.column)
-        else:
+        made: WrittenLocation = self.kernel_scope, loc.file, line, loc.column
+        if caller is not None:
             scope, site = self.call_scope(loc), self.known.get(id(caller)) or self(caller)
             key = scope, line, loc.column, site
-            made = self.made.get(key)
-            if made is None:
-                made = self.made[key] = CallSite(FileLoc(scope, loc.file, line, loc.column), site)
+            made = self.made.get(key) or self.made.setdefault(
+                key,
+                CallSite(FileLoc(scope, loc.file, line, loc.column), site),  # type: ignore[arg-type]
+            )
         self.known[id(loc)] = made
         return made
 
@@ -190,15 +201,15 @@ class _DebugLocations:
 class _FunctionEmitter(Emitter):
     """Exports a function. Loops and branches with memory ops carry tokens."""
 
-    def __init__(self, minor: int, kernel: Kernel, body: Block, symbol: str) -> None:
-        super().__init__(minor, kernel, body)
-        self.locations = _DebugLocations(kernel.function, symbol)
+    def __init__(self, minor: int, kernel: Kernel, writer: BodyWriter, locations: _DebugLocations) -> None:
+        super().__init__(minor, kernel, writer)
+        self.locations = locations
         self.loops: list[list[Slot]] = []  # the tokens that each enclosing loop carries
 
-    def function(self, body: Block) -> None:
+    def function(self, parameters: Sequence[Parameter], args: list[Value]) -> None:
         function = self.kernel.function
         self.loc = self.locations(function.loc)
-        self.parameters(function.body.args, body.args)
+        self.parameters(function.body.args, parameters, args)
         self.tokens = Tokens(self)
         kinds = self.tokens.kinds
         self.unrolled = _unrolled(function.body) if self.tokens.has_nests and linear.Mma in kinds else set()
@@ -210,14 +221,15 @@ class _FunctionEmitter(Emitter):
         self.ops(function.body.ops)
         del self.tokens  # which knows the emitter: nothing is left to the garbage collector
 
-    def parameters(self, ours: Sequence[core.Value], args: list[Value]) -> None:
-        for of, position, lower in self.kernel.parameters():
-            value = Value(self.tile(of))
-            args.append(value)
+    def parameters(self, ours: Sequence[core.Value], parameters: Sequence[Parameter], args: list[Value]) -> None:
+        assume = self.make["assume"]
+        for value, (_, position, lower) in zip(args, parameters):
+            self.require(value.type.element)  # type: ignore[union-attr]
             if position is not None:
-                if lower is not None and ours[position].users:
-                    value = make["assume"](self, {"value": value}, value.type, predicate=tiles.bounded(lower, None))
-                self[ours[position]] = value
+                argument = ours[position]
+                if lower is not None and argument.users:
+                    value = assume(self, {"value": value}, value.type, predicate=tiles.bounded(lower, None))
+                self[argument] = value
 
     def ops(self, ops: Sequence[Op]) -> None:
         unused = self.tokens.unused
@@ -242,7 +254,7 @@ class _FunctionEmitter(Emitter):
                 self[op.results[0]] = made
 
     def return_(self, op: control.Return) -> None:
-        make["return"](self, {})
+        self.make["return"](self, {})
 
     def types(self, types: Sequence[Type]) -> list[TileIRType]:
         for t in types:
@@ -250,20 +262,32 @@ class _FunctionEmitter(Emitter):
                 raise self.error(f"it carries {t}, and loops and branches carry tiles only")
         return list(map(self.tile, types))  # type: ignore[arg-type]
 
-    def body(self, block: core.Block, arguments: list[Value], slots: list[Slot], *, is_loop: bool) -> Block:
-        """A region with ``block`` in it. A loop takes the tokens of ``slots`` after its arguments; a branch ends with
-        them."""
-        tokens = [Value(TOKEN) for _ in slots] if is_loop else []
-        made = Block([*arguments, *tokens])
+    def body(self, block: core.Block, arguments: list[Value], slots: list[Slot], known: dict[Hashable, Value]) -> None:
+        """A region with ``block`` in it, which takes ``arguments``, and sees what is ``known``."""
         state = self.tokens.state()
-        self.enter(block, made, dict(self.known), is_loop=is_loop)
-        self.tokens.set(slots, tokens)
-        self.update(zip(block.args, arguments))
-        self.ops(block.ops[:-1])
-        self.terminator(block.ops[-1], slots)
-        self.leave()
+        with self.region(arguments, known):
+            if arguments:
+                self.tokens.set(slots, arguments[len(block.args) :])
+            self.update(zip(block.args, arguments))
+            self.ops(block.ops[:-1])
+            self.terminator(block.ops[-1], slots)
         self.tokens.restore(state)
-        return made
+
+    def hoist(self, block: core.Block) -> None:
+        """Make the views in the body ``block`` of a loop that do not depend on it, but those of branches, before it."""
+        for op in itertools.compress(block.ops, map(_HOISTED.__contains__, map(type, block.ops))):
+            if isinstance(op, (control.For, control.Loop)):
+                self.hoist(op.regions[0])
+            elif self.minor >= _HOISTED[type(op)] and op.results[0] not in self and self.is_known(op):
+                self.op, self.loc = op, self.locations.known.get(id(op.loc)) or self.locations(op.loc)
+                self[op.results[0]] = HANDLERS[type(op)](self, op)  # type: ignore[assignment]
+
+    def is_known(self, op: Op) -> bool:
+        """Whether the operands of ``op``, which something needs, are constants or have been made."""
+        return op not in self.tokens.unused and all(
+            v in self or v in self.splats or (type(v.owner) is shape.Constant and tiles.is_splat(self, v.owner))
+            for v in op.operands
+        )
 
     def terminator(self, op: Op, slots: list[Slot]) -> None:
         """The last op of a region, with the tokens that the branch or the loop carries."""
@@ -275,23 +299,28 @@ class _FunctionEmitter(Emitter):
         if isinstance(op, control.Continue) and len(set(op.values)) < len(values):
             # tileiras 13.5 takes what is carried equally as one, also where it does not begin so
             values = [tiles.another(self, v) if v in values[:k] else v for k, v in enumerate(values)]
-        make[TERMINATORS[type(op)]](self, {"operands": [*values, *self.tokens.values(last)]})
+        self.make[TERMINATORS[type(op)]](self, {"operands": [*values, *self.tokens.values(last)]})
 
     def define(self, op: Op, results: list[Value], slots: list[Slot]) -> None:
+        self.writer.define(results)
         self.tokens.set(slots, results[len(op.results) :])
         self.update(zip(op.results, results))
 
     def repeat(self, op: control.For | control.Loop, name: str, bounds: dict[str, Value], **attributes: Any) -> None:
         slots = self.tokens.carried(op)
         inits = [*self.all(op.inits), *self.tokens.values(slots)]
-        arguments = [Value(t) for t in self.types([a.type for a in op.body.args])]
+        types = [*self.types([a.type for a in op.body.args]), *[TOKEN] * len(slots)]
         results = [*self.types([r.type for r in op.results]), *[TOKEN] * len(slots)]
-        loc = self.loc
+        loc, known = self.loc, self.known.copy()
+        self.hoist(op.body)
+        self.loc, self.op = loc, op
+        if len(known) < len(self.known):
+            known.update((key, view) for key, view in self.known.items() if type(key[0]) is int)  # type: ignore[index]
+        made = self.make[name](self, {**bounds, "initValues": inits}, results, **attributes)
         self.loops.append(slots)
-        body = self.body(op.body, arguments, slots, is_loop=True)
+        self.body(op.body, [*map(Value, types)], slots, known)
         self.loops.pop()
         self.loc, self.op = loc, op
-        made = make[name](self, {**bounds, "initValues": inits}, results, [body], **attributes)
         self.define(op, made, slots)
 
     def extent(self) -> Value | None:
@@ -304,8 +333,8 @@ class _FunctionEmitter(Emitter):
         extent = self.extent() if op in self.unrolled else None
         if extent is not None:  # it is not negative, which tileiras does not know: this adds 0
             sides = {"lhs": extent, "rhs": self.constant(int32, 31)}
-            zero = make["shri"](self, sides, upper.type, signedness="signed")
-            upper = make["addi"](self, {"lhs": upper, "rhs": zero}, upper.type, overflow="none")
+            zero = self.make["shri"](self, sides, upper.type, signedness="signed")
+            upper = self.make["addi"](self, {"lhs": upper, "rhs": zero}, upper.type, overflow="none")
         bounds = {"lowerBound": lower, "upperBound": upper, "step": self[op.step]}
         self.repeat(op, "for", bounds, unsignedCmp=not op.lower.tile.element.is_signed)
 
@@ -316,9 +345,10 @@ class _FunctionEmitter(Emitter):
         slots = self.tokens.carried(op)
         results = [*self.types(op.types), *[TOKEN] * len(slots)]
         loc = self.loc
-        blocks = [self.body(b, [], slots, is_loop=False) for b in (op.then, op.orelse)]
+        made = self.make["if"](self, {"condition": self[op.condition]}, results)
+        for block in op.regions:
+            self.body(block, [], slots, self.known.copy())
         self.loc, self.op = loc, op
-        made = make["if"](self, {"condition": self[op.condition]}, results, blocks)
         self.define(op, made, slots)
 
     def fold(self, op: linear.Reduce | linear.Scan) -> None:
@@ -329,19 +359,6 @@ class _FunctionEmitter(Emitter):
         n = len(op.values)
         dtypes = [v.tile.element for v in op.values]
         carriers = [float32 if dtype.is_restricted else dtype for dtype in dtypes]
-        scalars = [Value(tile_of(scalar(carrier))) for carrier in carriers for _ in range(2)]
-        body, loc = Block(scalars), self.loc
-        self.enter(op.body, body, {}, is_loop=False)  # combiners take nothing from around them
-        for i, argument in enumerate(op.body.args):
-            given = scalars[2 * (i % n) + (i >= n)]
-            self[argument] = arith.convert(self, given, carriers[i % n], dtypes[i % n])
-        self.ops(op.body.ops[:-1])
-        last = op.body.terminator
-        self.op, self.loc = last, self.locations(last.loc)
-        combined = [arith.convert(self, self[v], d, c) for v, d, c in zip(last.operands, dtypes, carriers)]
-        make["yield"](self, {"operands": combined})
-        self.leave()
-        self.loc, self.op = loc, op
         operands = [arith.convert(self, self[v], d, c) for v, d, c in zip(op.values, dtypes, carriers)]
         extents, rank = op.values[0].tile.shape, op.values[0].tile.rank
         # tileiras 13.5 refuses scans in layouts of products along an axis but the last, and computes others wrongly.
@@ -364,7 +381,9 @@ class _FunctionEmitter(Emitter):
             operands = [_spread(self, _permuted(self, v, order), shapes[0]) for v in operands]
         results = [tile_of(scalar(c), shape) for shape, c in zip(shapes, carriers)]
         attributes = {"dim": axis, "identities": ArrayAttr(tuple(identities)), **extra}
-        made = make[name](self, {"operands": operands}, results, [body], **attributes)
+        made = self.make[name](self, {"operands": operands}, results, **attributes)
+        self.combiner(op, dtypes, carriers)
+        self.writer.define(made)
         if between:
             back = tuple(map(order.index, range(rank)))
             made = [_permuted(self, _spread(self, v, moved), back) for v in made]
@@ -372,6 +391,21 @@ class _FunctionEmitter(Emitter):
             made = [memory_ops.through_memory(self, op, v) for v in made]
         for result, value, carrier, dtype in zip(op.results, made, carriers, dtypes):
             self[result] = arith.convert(self, value, carrier, dtype)
+
+    def combiner(self, op: linear.Reduce | linear.Scan, dtypes: Sequence[DType], carriers: Sequence[DType]) -> None:
+        """The region of a reduction or a scan, which takes nothing from around it."""
+        n, loc = len(dtypes), self.loc
+        scalars = [Value(tile_of(scalar(carrier))) for carrier in carriers for _ in range(2)]
+        with self.region(scalars, {}):
+            for i, argument in enumerate(op.body.args):
+                given = scalars[2 * (i % n) + (i >= n)]
+                self[argument] = arith.convert(self, given, carriers[i % n], dtypes[i % n])
+            self.ops(op.body.ops[:-1])
+            last = op.body.terminator
+            self.op, self.loc = last, self.locations(last.loc)
+            combined = [arith.convert(self, self[v], d, c) for v, d, c in zip(last.operands, dtypes, carriers)]
+            self.make["yield"](self, {"operands": combined})
+        self.loc, self.op = loc, op
 
 
 _MOST_UNROLLED = 4  # iterations of a nest: of random kernels one with 12 had no end, and those with 2 had
@@ -405,13 +439,13 @@ def _trip_count(op: Op) -> int:
 def _permuted(e: Emitter, value: Value, order: tuple[int, ...]) -> Value:
     assert isinstance(value.type, Tile)
     found = tile_of(value.type.element, tuple(value.type.shape[k] for k in order))
-    return make["permute"](e, {"source": value}, found, permutation=order)
+    return e.make["permute"](e, {"source": value}, found, permutation=order)
 
 
 def _spread(e: Emitter, value: Value, shape: tuple[int, ...]) -> Value:
     """The elements of ``value`` in order, as a tile of ``shape``."""
     assert isinstance(value.type, Tile)
-    return make["reshape"](e, {"source": value}, tile_of(value.type.element, shape))
+    return e.make["reshape"](e, {"source": value}, tile_of(value.type.element, shape))
 
 
 HANDLERS: dict[type[Op], Callable[[_FunctionEmitter, Any], Value | None]] = {

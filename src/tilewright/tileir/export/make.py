@@ -1,4 +1,4 @@
-"""Functions that append ops to what an emitter exports, made from the table: one for each op that is used."""
+"""Functions that append ops to what an emitter writes, made from the table: one for each op that is used."""
 
 from __future__ import annotations
 
@@ -6,52 +6,58 @@ import keyword
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.tileir.module import Block, Operation, Value
-from tilewright.tileir.optable import BY_NAME, NO_DEFAULT, OpSpec
+from tilewright.tileir.bytecode.encode import NUMBERED, written_parts
+from tilewright.tileir.module import Value
+from tilewright.tileir.optable import BY_NAME, NEWEST, NO_DEFAULT, OpSpec
 
-_NO_REGIONS: list[Block | None] = []
+Maker = Callable[..., Any]
 
 
-def _maker(spec: OpSpec) -> Callable[..., Any]:
-    """``function(emitter, operands, result, **attributes)``, which returns the result of the op. For an op with any
-    other number of results it is ``function(emitter, operands, types, regions, **attributes)``, and returns them all.
+def _maker(spec: OpSpec, minor: int) -> Maker:
+    """``function(emitter, operands, type, **attributes)``, which writes an op and returns its result. For an op with
+    any other number of results it is ``function(emitter, operands, types, **attributes)``, and returns them all; of one
+    with regions they get their numbers by ``BodyWriter.define`` behind these.
 
-    What is left out has its default, operands among them. The objects are made field by field, in two thirds of the
-    time of a call.
+    What is left out has its default, operands among them.
     """
     defaults = {a.name: None if a.default is NO_DEFAULT else a.default for a in spec.attributes}
     defaults |= dict.fromkeys(spec.units, False)
     absent = [f"{o.name!r}: {[] if o.variadic else None}, " for o in spec.operands if o.variadic or o.optional]
     chosen = {name: value for name, value in defaults.items() if not keyword.iskeyword(name)}
     keywords = f", *, {', '.join(f'{name}={value!r}' for name, value in chosen.items())}" if chosen else ""
+    parts, names = written_parts(spec, minor, lambda name: name if name in chosen else repr(defaults[name]))
     attributes = (f"{name!r}: {name if name in chosen else repr(value)}" for name, value in defaults.items())
-    one = spec.results == 1
-    given = "result" if one else "types=(), regions=none"
+    one, numbered = spec.results == 1, not spec.regions and spec.results != 0 and minor >= spec.results_since
     lines = [
-        f"def make(e, operands, {given}{keywords}):",
-        f"if e.minor < {spec.since}: e.lacks({spec.name!r})" if spec.since > 1 else "",
-        "made = new(Value); made.type = result" if one else "made = [*map(Value, types)]",
-        "op = new(Operation)",
-        "op.spec = spec",
-        f"op.operands = {{{''.join(absent)}**operands}}" if absent else "op.operands = operands",
-        f"op.attributes = {{{', '.join(attributes)}}}",
-        f"op.results = {'(made,)' if one else 'made'}",
-        f"op.regions = {'none' if one else 'regions'}",
-        "op.loc = e.loc",
-        "op.offset = 0",
-        "e.append(op)",
-        "return made",
+        f"def make(e, operands, {'kind' if one else 'kinds=()'}{keywords}):",
+        "w = e.writer",
+        "values, types = w.values, w.types",
+        f"operands = {{{''.join(absent)}**operands}}" if absent else "",
+        "result = new(Value); result.type = kind" if one else "results = [*map(Value, kinds)]",
+        f"try: w.out += {parts}",
+        "except (KeyError, TypeError, ValueError):",
+        f"    e.refused(spec, operands, {{{', '.join(attributes)}}}, {'[result]' if one else 'results'})",
+        "    raise",
+        "w.locations.append(e.loc)",
+        (NUMBERED if one else "w.define(results)") if numbered else "",
+        "return result" if one else "return results",
     ]
-    names = {"spec": spec, "new": object.__new__, "Operation": Operation, "Value": Value, "none": _NO_REGIONS}
-    exec(compile("\n    ".join(filter(None, lines)), f"<maker of {spec.name}>", "exec"), names)
-    made: Callable[..., Any] = names["make"]  # type: ignore[assignment]
+    names |= {"spec": spec, "new": object.__new__, "Value": Value}
+    exec(compile("\n    ".join(filter(None, lines)), f"<maker of {spec.name} in 13.{minor}>", "exec"), names)
+    made: Maker = names["make"]
     return made
 
 
-class _Makers(dict[str, Callable[..., Any]]):
-    def __missing__(self, name: str) -> Callable[..., Any]:
-        found = self[name] = _maker(BY_NAME[name])
+class _Makers(dict[str, Maker]):
+    """By the name of the op, those of a version that were needed so far."""
+
+    def __init__(self, minor: int) -> None:
+        self.minor = minor
+
+    def __missing__(self, name: str) -> Maker:
+        spec = BY_NAME[name]
+        found = self[name] = _maker(spec, self.minor) if spec.since <= self.minor else lambda e, *_, **__: e.lacks(name)
         return found
 
 
-make = _Makers()
+MAKERS = {minor: _Makers(minor) for minor in range(1, NEWEST + 1)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,9 +18,8 @@ from tilewright.ir.types import PartitionViewType, PointerType
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.arith import compare, convert, raw
 from tilewright.tileir.export.emitter import Emitter, scalar, tile_of
-from tilewright.tileir.export.make import make
 from tilewright.tileir.export.tiles import along
-from tilewright.tileir.module import ArrayAttr, Attribute, Block, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
+from tilewright.tileir.module import ArrayAttr, Attribute, BoolAttr, DictAttr, HintsAttr, IntegerAttr, Value
 from tilewright.tileir.types import I32, TOKEN, Pointer, Scalar, TensorView, Tile, TileView, Type
 
 _SCOPES = {
@@ -49,9 +49,9 @@ def _ordered(
     tokens = e.tokens
     operands["token"] = tokens.before(op)
     if type is None:
-        found = token = make[name](e, operands, TOKEN, **attributes)
+        found = token = e.make[name](e, operands, TOKEN, **attributes)
     else:
-        found, token = make[name](e, operands, (type, TOKEN), **attributes)
+        found, token = e.make[name](e, operands, (type, TOKEN), **attributes)
     tokens.after(op, token)
     return found
 
@@ -122,11 +122,10 @@ def _is_carried(value: core.Value) -> bool:
 _MOVES = (shape.Reshape, shape.Permute)
 
 
-def _hinted(e: Emitter, op: Any, tma: Any = None) -> dict[str, Any]:
-    """The order and the hints of an access."""
+def _hinted(e: Emitter, op: Any) -> dict[str, Any]:
+    """The order and the hints of an access through pointers."""
     latency = op.latency
-    hints = None if tma is None and latency is None else _access_hints(tma, latency, e.minor)
-    return {**order_of(op), "optimization_hints": hints}
+    return {**order_of(op), "optimization_hints": None if latency is None else _access_hints(None, latency, e.minor)}
 
 
 @functools.lru_cache(maxsize=None, typed=True)
@@ -146,24 +145,30 @@ def _view_type(dtype: DType, *declared: Extents) -> TensorView:
 
 
 def _tensor_view(e: Emitter, op: memory.MakeTensorView) -> Value:
+    if (found := e.get(op.results[0])) is not None:  # made before a loop
+        return found
     t = op.type
     if not t.shape:  # a view there has an axis at least: accesses go through the pointer
         return e[op.base]
     made, operands = _view_type(t.dtype, t.shape, t.strides), op.operands
-    return e.shared(op, (id(made), t.index_dtype, *map(e.splats.get, operands, operands)), _made_tensor_view, made)
+    key = id(made), t.index_dtype, *map(e.splats.get, operands, operands)
+    return e.known.get(key) or e.known.setdefault(key, _made_tensor_view(e, op, made))
 
 
 def _made_tensor_view(e: Emitter, op: memory.MakeTensorView, made: TensorView) -> Value:
     t, shape, strides = op.type, op.shape, op.strides  # those that are dynamic
     index, extents, given = t.index_dtype, len(shape), [*shape, *strides]
     dtypes: list[Any] = [v.type.dtype for v in given]  # type: ignore[union-attr]
-    if e.kernel.negative_strides or (given and max([d.bitwidth for d in dtypes]) > max(32, index.bitwidth)):
-        index = int64
-    left = [e[v] if dtype is index else convert(e, e[v], dtype, index) for v, dtype in zip(given, dtypes)]
+    if dtypes.count(index) == extents + len(strides) and not e.kernel.negative_strides:  # as most are
+        left = list(map(e.__getitem__, given))
+    else:
+        if e.kernel.negative_strides or max([d.bitwidth for d in dtypes]) > max(32, index.bitwidth):
+            index = int64
+        left = [e[v] if dtype is index else convert(e, e[v], dtype, index) for v, dtype in zip(given, dtypes)]
     dynamic, steps = left[:extents], left[extents:]
     if made.shape != t.shape or made.strides != t.strides:
         dynamic, steps = _with_constants(e, index, t.shape, dynamic), _with_constants(e, index, t.strides, steps)
-    return make["make_tensor_view"](e, {"base": e[op.base], "dynamicShape": dynamic, "dynamicStrides": steps}, made)
+    return e.make["make_tensor_view"](e, {"base": e[op.base], "dynamicShape": dynamic, "dynamicStrides": steps}, made)
 
 
 def _with_constants(e: Emitter, index: DType, declared: Extents, dynamic: list[Value]) -> list[Value]:
@@ -173,26 +178,28 @@ def _with_constants(e: Emitter, index: DType, declared: Extents, dynamic: list[V
 
 
 def _partition_view(e: Emitter, op: memory.MakePartitionView) -> Value:
+    if (found := e.get(op.results[0])) is not None:
+        return found
     t, view = op.type, e[op.view]
     if not t.view.shape:
         return view
     of = t.view
-    made = _tile_view_type(t.tile_shape, t.order, t.padding, t.steps, of.dtype, of.shape, of.strides)
+    made = _tile_view_type(t.tile_shape, t.order, t.padding._value_, t.steps, of.dtype, of.shape, of.strides)
     if e.minor < 3:  # there it is in the block of the accesses
         return _made_partition_view(e, op, made)
-    return e.shared(op, (id(made), view), _made_partition_view, made)
+    return e.known.get((id(made), view)) or e.known.setdefault((id(made), view), _made_partition_view(e, op, made))
 
 
 def _made_partition_view(e: Emitter, op: memory.MakePartitionView, made: TileView) -> Value:
-    return make[f"make_{made.kind}"](e, {"tensor_view": e[op.view]}, made)
+    return e.make[f"make_{made.kind}"](e, {"tensor_view": e[op.view]}, made)
 
 
 @functools.cache
 def _tile_view_type(
-    shape: tuple[int, ...], order: tuple[int, ...], mode: PaddingMode, steps: tuple[int, ...], of: DType, *view: Extents
+    shape: tuple[int, ...], order: tuple[int, ...], mode: str, steps: tuple[int, ...], of: DType, *view: Extents
 ) -> TileView:
     """Integers are padded with zero, where ``_with_extremes`` puts what else they may be padded with."""
-    padding = None if mode is PaddingMode.UNDETERMINED else mode.value if of.is_floating else "zero"
+    padding = None if mode == PaddingMode.UNDETERMINED.value else mode if of.is_floating else "zero"
     return TileView(shape, _view_type(of, *view), order, padding, None if steps in ((), shape) else steps)
 
 
@@ -212,10 +219,14 @@ def _wide(e: Emitter, value: core.Value) -> Value:
 
 def _viewed(e: Emitter, op: Any) -> dict[str, Any]:
     """The order, the hints and the promises of an access to a view."""
-    tma = op.allow_tma if e.may_use_tma and _may_use_tma(e, op) else False
-    found = _hinted(e, op, tma)
-    found["inbounds"] = op.in_bounds if e.minor >= 4 else ()
-    return found
+    tma, latency, in_bounds = _asked(op.attributes)
+    if tma is not False and not (e.may_use_tma and _may_use_tma(e, op)):
+        tma = False
+    hints = None if tma is None and latency is None else _access_hints(tma, latency, e.minor)
+    return {**order_of(op), "optimization_hints": hints, "inbounds": in_bounds if e.minor >= 4 else ()}
+
+
+_asked = operator.itemgetter("allow_tma", "latency", "in_bounds")
 
 
 def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes: dict[str, Any]) -> Value:
@@ -231,15 +242,16 @@ def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes:
         return value
     assert isinstance(numbers.type, Tile) and isinstance(numbers.type.element, Scalar)
     bits = numbers.type.element
-    value = make["reshape"](e, {"source": numbers}, tile_of(bits, (*type.shape, 1)))
-    body = Block([Value(tile_of(bits)), Value(tile_of(bits))])
-    around, e.append = e.append, body.ops.append
-    both = make["ori"](e, {"lhs": body.args[0], "rhs": body.args[1]}, tile_of(bits))
-    make["yield"](e, {"operands": [both]})
-    e.append = around
+    value = e.make["reshape"](e, {"source": numbers}, tile_of(bits, (*type.shape, 1)))
     identities, reduced = _zero(bits), [tile_of(bits, type.shape)]
-    kept = make["reduce"](e, {"operands": [value]}, reduced, [body], dim=len(type.shape), identities=identities)[0]
-    return kept if type.element is bits else make["bitcast"](e, {"source": kept}, type)
+    found = e.make["reduce"](e, {"operands": [value]}, reduced, dim=len(type.shape), identities=identities)
+    sides = [Value(tile_of(bits)), Value(tile_of(bits))]
+    with e.region(sides, e.known):
+        both = e.make["ori"](e, dict(zip(("lhs", "rhs"), sides)), tile_of(bits))
+        e.make["yield"](e, {"operands": [both]})
+    e.writer.define(found)
+    kept = found[0]
+    return kept if type.element is bits else e.make["bitcast"](e, {"source": kept}, type)
 
 
 @functools.cache
@@ -253,22 +265,22 @@ def through_memory(e: Emitter, op: Op, value: Value) -> Value:
     assert isinstance(value.type, Tile)
     extents, count = value.type.shape, math.prod(value.type.shape)
     pointer = Pointer(value.type.element)
-    array = make["alloca"](e, {}, tile_of(pointer), num_elem=count, alignment=_ARRAY_ALIGNMENT)
-    array = make["reshape"](e, {"source": array}, tile_of(pointer, (1,) * len(extents)))
-    array = make["broadcast"](e, {"source": array}, tile_of(pointer, extents))
-    offsets = make["iota"](e, {}, tile_of(I32, (count,)))
-    offsets = make["reshape"](e, {"source": offsets}, tile_of(I32, extents))
-    pointers = make["offset"](e, {"ptr": array, "offset": offsets}, tile_of(pointer, extents))
+    array = e.make["alloca"](e, {}, tile_of(pointer), num_elem=count, alignment=_ARRAY_ALIGNMENT)
+    array = e.make["reshape"](e, {"source": array}, tile_of(pointer, (1,) * len(extents)))
+    array = e.make["broadcast"](e, {"source": array}, tile_of(pointer, extents))
+    offsets = e.make["iota"](e, {}, tile_of(I32, (count,)))
+    offsets = e.make["reshape"](e, {"source": offsets}, tile_of(I32, extents))
+    pointers = e.make["offset"](e, {"ptr": array, "offset": offsets}, tile_of(pointer, extents))
     stored = {"destination": pointers, "value": value, "token": e.tokens.before(op)}
-    token = make["store_ptr_tko"](e, stored, TOKEN, **_WEAK)
-    loaded, token = make["load_ptr_tko"](e, {"source": pointers, "token": token}, [value.type, TOKEN], **_WEAK)
+    token = e.make["store_ptr_tko"](e, stored, TOKEN, **_WEAK)
+    loaded, token = e.make["load_ptr_tko"](e, {"source": pointers, "token": token}, [value.type, TOKEN], **_WEAK)
     e.tokens.after(op, token)
     return loaded
 
 
 def _load_view(e: Emitter, op: memory.LoadView) -> Value:
     view = op.view
-    t = view.partition
+    t: Any = view.type
     if not t.view.shape:
         return _loaded(e, op, "load_ptr_tko", {"source": e[view]}, order_of(op))
     operands = {"view": e[view], "index": _indices(e, op.indices)}
@@ -290,19 +302,19 @@ def _with_extremes(e: Emitter, op: memory.LoadView, value: Value, t: PartitionVi
         if op.in_bounds[k]:
             continue
         index = _wide(e, op.indices[k])
-        start = make["muli"](e, {"lhs": index, "rhs": e.constant(int64, step)}, one, overflow="none")
-        left = make["subi"](e, {"lhs": extents[axis], "rhs": start}, one, overflow="none")
-        left = make["reshape"](e, {"source": left}, tile_of(scalar(int64), (1,) * len(t.tile_shape)))
-        left = make["broadcast"](e, {"source": left}, tile_of(scalar(int64), t.tile_shape))
+        start = e.make["muli"](e, {"lhs": index, "rhs": e.constant(int64, step)}, one, overflow="none")
+        left = e.make["subi"](e, {"lhs": extents[axis], "rhs": start}, one, overflow="none")
+        left = e.make["reshape"](e, {"source": left}, tile_of(scalar(int64), (1,) * len(t.tile_shape)))
+        left = e.make["broadcast"](e, {"source": left}, tile_of(scalar(int64), t.tile_shape))
         inside = compare(e, int64, CmpPredicate.LT, convert(e, along(e, t.tile_shape, k), int32, int64), left)
         outside = e.constant(t.view.dtype, memory.padding_value(t.padding, t.view.dtype), t.tile_shape)
-        value = make["select"](e, {"cond": inside, "val_if_true": value, "val_if_false": outside}, e.result(op))
+        value = e.make["select"](e, {"cond": inside, "val_if_true": value, "val_if_false": outside}, e.result(op))
     return value
 
 
 def _store_view(e: Emitter, op: memory.StoreView) -> None:
     view, value = op.view, e[op.value]
-    if not view.partition.view.shape:
+    if not view.type.view.shape:  # type: ignore[union-attr]
         _ordered(e, op, "store_ptr_tko", {"destination": e[view], "value": value}, None, order_of(op))
         return
     operands = {"tile": value, "view": e[view], "index": _indices(e, op.indices)}
@@ -345,7 +357,7 @@ def _atomic_rmw(e: Emitter, op: memory.AtomicRmw) -> Value:
     if op.mask is None:
         return old
     zero = e.constant(op.value.tile.element, 0, result.shape)  # what our IR gives where nothing is done
-    return make["select"](e, {"cond": e[op.mask], "val_if_true": old, "val_if_false": zero}, result)
+    return e.make["select"](e, {"cond": e[op.mask], "val_if_true": old, "val_if_false": zero}, result)
 
 
 def _atomic_cas(e: Emitter, op: memory.AtomicCas) -> Value:
@@ -359,13 +371,12 @@ def _atomic_view(e: Emitter, op: memory.AtomicView) -> None:
 
 
 def _local_array(e: Emitter, op: memory.LocalArray) -> Value:
-    return make["alloca"](e, {}, e.result(op), num_elem=op.count, alignment=max(op.dtype.bytes, _ARRAY_ALIGNMENT))
+    return e.make["alloca"](e, {}, e.result(op), num_elem=op.count, alignment=max(op.dtype.bytes, _ARRAY_ALIGNMENT))
 
 
 def _assert(e: Emitter, op: memory.Assert) -> None:
-    make["assert"](
-        e, {"condition": e[op.condition]}, message=op.message.replace("{}", "?") if op.values else op.message
-    )
+    message = op.message.replace("{}", "?") if op.values else op.message
+    e.make["assert"](e, {"condition": e[op.condition]}, message=message)
 
 
 def _conversion(value: core.Value) -> str:
@@ -388,7 +399,7 @@ def _print(e: Emitter, op: memory.Print) -> None:
         value, given = next(holes)
         text.append(given or _conversion(value))
     if e.minor < 2:  # without tokens
-        make["print_tko"](e, {"args": e.all(op.values)}, TOKEN, str="".join(text))
+        e.make["print_tko"](e, {"args": e.all(op.values)}, TOKEN, str="".join(text))
         return
     _ordered(e, op, "print_tko", {"args": e.all(op.values)}, None, {"str": "".join(text)})
 

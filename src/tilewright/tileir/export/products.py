@@ -12,7 +12,6 @@ from tilewright.ir.dtypes import DType, int8, int16, int32, tfloat32
 from tilewright.ir.ops import arith, control, linear, shape
 from tilewright.tileir.export.arith import bitcast, convert
 from tilewright.tileir.export.emitter import Emitter, scalar, signedness, tile_of
-from tilewright.tileir.export.make import make
 from tilewright.tileir.export.tiles import along
 from tilewright.tileir.module import Value
 from tilewright.tileir.types import I32, Tile, Type
@@ -26,7 +25,7 @@ def _batched(e: Emitter, value: core.Value) -> Value:
     if t.rank <= _MOST_AXES:
         return e[value]
     batch = math.prod(t.shape[:-2])
-    return make["reshape"](e, {"source": e[value]}, e.tile(t.with_shape((batch, *t.shape[-2:]))))
+    return e.make["reshape"](e, {"source": e[value]}, e.tile(t.with_shape((batch, *t.shape[-2:]))))
 
 
 def _mma(e: Emitter, op: linear.Mma) -> Value:
@@ -39,7 +38,7 @@ def _mma(e: Emitter, op: linear.Mma) -> Value:
         operands["lhs"] = _of_hidden_bits(e, operands["lhs"], dtype)
     result = operands["acc"].type
     found = _product(e, op, operands, result)
-    return found if result == e.result(op) else make["reshape"](e, {"source": found}, e.result(op))
+    return found if result == e.result(op) else e.make["reshape"](e, {"source": found}, e.result(op))
 
 
 _FEW = 4  # elements along k, of which tileiras 13.5 gives rows 8 to 15 of an instruction those of rows 0 to 7
@@ -52,7 +51,7 @@ def _with_zeros(e: Emitter, value: Value, axis: int) -> Value:
     axis += len(extents)
     wide = (*extents[:axis], 2 * extents[axis], *extents[axis + 1 :])
     sides = {"lhs": value, "rhs": e.constant(tfloat32, 0, extents)}
-    return make["cat"](e, sides, tile_of(value.type.element, wide), dim=axis)
+    return e.make["cat"](e, sides, tile_of(value.type.element, wide), dim=axis)
 
 
 _GROUP_ROWS = 64  # of the left operand of an instruction of a warp group, which may be in four registers of each thread
@@ -88,14 +87,14 @@ def _of_hidden_bits(e: Emitter, value: Value, dtype: DType) -> Value:
     extents = value.type.shape
     numbers = tile_of(I32, extents)
     rows, columns = (along(e, extents, len(extents) - back) for back in (2, 1))
-    thrice = make["muli"](e, {"lhs": columns, "rhs": e.constant(int32, 3, extents)}, numbers, overflow="none")
-    count = make["addi"](e, {"lhs": rows, "rhs": thrice}, numbers, overflow="none")
-    following = make["addi"](e, {"lhs": count, "rhs": e.constant(int32, 1, extents)}, numbers, overflow="none")
-    even = make["muli"](e, {"lhs": count, "rhs": following}, numbers, overflow="none")
-    last = make["andi"](e, {"lhs": even, "rhs": e.constant(int32, 1, extents)}, numbers)
+    thrice = e.make["muli"](e, {"lhs": columns, "rhs": e.constant(int32, 3, extents)}, numbers, overflow="none")
+    count = e.make["addi"](e, {"lhs": rows, "rhs": thrice}, numbers, overflow="none")
+    following = e.make["addi"](e, {"lhs": count, "rhs": e.constant(int32, 1, extents)}, numbers, overflow="none")
+    even = e.make["muli"](e, {"lhs": count, "rhs": following}, numbers, overflow="none")
+    last = e.make["andi"](e, {"lhs": even, "rhs": e.constant(int32, 1, extents)}, numbers)
     bits = _INTEGERS[dtype.bytes]
     sides = {"lhs": bitcast(e, value, dtype, bits), "rhs": convert(e, last, int32, bits)}
-    return bitcast(e, make["xori"](e, sides, tile_of(scalar(bits), extents)), bits, dtype)
+    return bitcast(e, e.make["xori"](e, sides, tile_of(scalar(bits), extents)), bits, dtype)
 
 
 _INTEGERS = {1: int8, 2: int16, 4: int32}
@@ -105,17 +104,17 @@ def _product(e: Emitter, op: linear.Mma, operands: dict[str, Value], result: Typ
     x, y = op.x.tile.element, op.y.tile.element
     if x.is_floating:
         fast = op.fast_acc and e.minor >= 3  # leave to be less exact, which an older file cannot give
-        return make["mmaf"](e, operands, result, fast_acc=fast)
+        return e.make["mmaf"](e, operands, result, fast_acc=fast)
     signs = {"signedness_lhs": signedness(x), "signedness_rhs": signedness(y)}
     if _begins_at_zero(e, op.acc):
-        return make["mmai"](e, operands, result, **signs)
+        return e.make["mmai"](e, operands, result, **signs)
     # tileiras 13.5 saturates on Hopper where a sum leaves 32 bits, which the sum of a product alone does not. It makes
     # a product and an addition one, too, but not of what has all bits of both and what has those that they share.
     assert isinstance(result, Tile)
-    found = make["mmai"](e, {**operands, "acc": e.constant(int32, 0, result.shape)}, result, **signs)
+    found = e.make["mmai"](e, {**operands, "acc": e.constant(int32, 0, result.shape)}, result, **signs)
     terms = {"lhs": found, "rhs": operands["acc"]}
-    halves = [make[name](e, terms, result) for name in ("ori", "andi")]
-    return make["addi"](e, dict(zip(terms, halves)), result, overflow="none")
+    halves = [e.make[name](e, terms, result) for name in ("ori", "andi")]
+    return e.make["addi"](e, dict(zip(terms, halves)), result, overflow="none")
 
 
 def _begins_at_zero(e: Emitter, value: core.Value) -> bool:
@@ -138,7 +137,7 @@ def _begins_at_zero(e: Emitter, value: core.Value) -> bool:
 def _mma_scaled(e: Emitter, op: linear.MmaScaled) -> Value:
     operands = {"lhs": e[op.x], "rhs": e[op.y], "acc": e[op.acc]}
     operands |= {"lhs_scale": e[op.x_scale], "rhs_scale": e[op.y_scale]}
-    return make["mmaf_scaled"](e, operands, e.result(op))
+    return e.make["mmaf_scaled"](e, operands, e.result(op))
 
 
 HANDLERS: dict[type[Op], Callable[[Emitter, Any], Value]] = {linear.Mma: _mma, linear.MmaScaled: _mma_scaled}

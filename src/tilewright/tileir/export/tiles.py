@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -14,21 +15,26 @@ from tilewright.ir.ops import memory, shape
 from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.export.arith import convert, raw
 from tilewright.tileir.export.emitter import Emitter, scalar, splat_of, tile_of
-from tilewright.tileir.export.make import make
 from tilewright.tileir.module import BoundedAttr, DivByAttr, SameElementsAttr, Value
 from tilewright.tileir.types import I8, I32, Scalar, Tile
 
 
 def is_splat(e: Emitter, op: Any) -> bool:
     """Whether ``op`` is a tile of equal numbers, which is known then."""
-    result, value = op.results[0], op.value
-    t: Any = result.type
-    dtype = t.dtype
-    if isinstance(dtype, PointerType):
+    result, value = op.results[0], _value(op.attributes)
+    t = result.type
+    if t.dtype.__class__ is PointerType:
         return False
-    sign = 1.0 if type(value) is int else math.copysign(1.0, value)
-    e.splats[result] = splat_of(dtype, value, sign, t.shape)
+    e.splats[result] = splat_of(t.dtype, value, t.shape)
     return True
+
+
+_value = operator.itemgetter("value")
+
+
+def constant(e: Emitter, op: shape.Constant) -> Value:
+    """A tile of pointers."""
+    return e.null(op.type)
 
 
 def _undefined(e: Emitter, op: shape.Undefined) -> Value:
@@ -39,8 +45,8 @@ def _undefined(e: Emitter, op: shape.Undefined) -> Value:
 
 def _iota(e: Emitter, op: shape.Iota) -> Value:
     t = e.result(op)
-    flat = make["iota"](e, {}, tile_of(t.element, (math.prod(t.shape),)))
-    return flat if len(t.shape) == 1 else make["reshape"](e, {"source": flat}, t)
+    flat = e.make["iota"](e, {}, tile_of(t.element, (math.prod(t.shape),)))
+    return flat if len(t.shape) == 1 else e.make["reshape"](e, {"source": flat}, t)
 
 
 def _respread(name: str) -> Callable[[Emitter, Any], Value | None]:
@@ -50,7 +56,7 @@ def _respread(name: str) -> Callable[[Emitter, Any], Value | None]:
         source, result = op.x, op.results[0]
         known = e.splats.get(source)
         if known is None:
-            return make[name](e, {"source": e[source]}, e.result(op))
+            return e.make[name](e, {"source": e[source]}, e.result(op))
         e.splats[result] = known[0], known[1], result.type.shape
         return None
 
@@ -60,11 +66,11 @@ def _respread(name: str) -> Callable[[Emitter, Any], Value | None]:
 def _permute(e: Emitter, op: shape.Permute) -> Value:
     if op.result.tile.rank < 2:
         return e[op.x]
-    return make["permute"](e, {"source": e[op.x]}, e.result(op), permutation=op.axes)
+    return e.make["permute"](e, {"source": e[op.x]}, e.result(op), permutation=op.axes)
 
 
 def _cat(e: Emitter, op: shape.Cat) -> Value:
-    return make["cat"](e, {"lhs": e[op.lhs], "rhs": e[op.rhs]}, e.result(op), dim=op.axis)
+    return e.make["cat"](e, {"lhs": e[op.lhs], "rhs": e[op.rhs]}, e.result(op), dim=op.axis)
 
 
 def _grid_index(e: Emitter, values: list[core.Value]) -> list[Value]:
@@ -72,12 +78,12 @@ def _grid_index(e: Emitter, values: list[core.Value]) -> list[Value]:
 
 
 def _extract(e: Emitter, op: shape.Extract) -> Value:
-    return make["extract"](e, {"source": e[op.x], "indices": _grid_index(e, op.indices)}, e.result(op))
+    return e.make["extract"](e, {"source": e[op.x], "indices": _grid_index(e, op.indices)}, e.result(op))
 
 
 def _insert(e: Emitter, op: shape.Insert) -> Value:
     indices = _grid_index(e, op.indices)
-    return make["insert"](e, {"source": e[op.value], "destination": e[op.x], "indices": indices}, e.result(op))
+    return e.make["insert"](e, {"source": e[op.value], "destination": e[op.x], "indices": indices}, e.result(op))
 
 
 def _pack(e: Emitter, op: shape.Pack) -> Value:
@@ -85,25 +91,24 @@ def _pack(e: Emitter, op: shape.Pack) -> Value:
     t = op.x.tile
     flat = e[op.x]
     if t.rank != 1:
-        flat = make["reshape"](e, {"source": flat}, tile_of(scalar(t.element), (t.size,)))
+        flat = e.make["reshape"](e, {"source": flat}, tile_of(scalar(t.element), (t.size,)))
     if t.element.bitwidth != 8:
-        return make["pack"](e, {"source": flat}, e.result(op))
-    return flat if scalar(t.element) == I8 else make["bitcast"](e, {"source": flat}, e.result(op))
+        return e.make["pack"](e, {"source": flat}, e.result(op))
+    return flat if scalar(t.element) == I8 else e.make["bitcast"](e, {"source": flat}, e.result(op))
 
 
 def _unpack(e: Emitter, op: shape.Unpack) -> Value:
     if op.dtype.bitwidth != 8:
-        return make["unpack"](e, {"source": e[op.x]}, e.result(op))
-    return e[op.x] if scalar(op.dtype) == scalar(uint8) else make["bitcast"](e, {"source": e[op.x]}, e.result(op))
+        return e.make["unpack"](e, {"source": e[op.x]}, e.result(op))
+    return e[op.x] if scalar(op.dtype) == scalar(uint8) else e.make["bitcast"](e, {"source": e[op.x]}, e.result(op))
 
 
 def along(e: Emitter, extents: tuple[int, ...], axis: int) -> Value:
     """0, 1, 2, ... along ``axis`` of a tile."""
     line = tuple(n if k == axis else 1 for k, n in enumerate(extents))
-    flat = make["iota"](e, {}, tile_of(I32, (extents[axis],)))
-    return make["broadcast"](
-        e, {"source": make["reshape"](e, {"source": flat}, tile_of(I32, line))}, tile_of(I32, extents)
-    )
+    flat = e.make["iota"](e, {}, tile_of(I32, (extents[axis],)))
+    column = e.make["reshape"](e, {"source": flat}, tile_of(I32, line))
+    return e.make["broadcast"](e, {"source": column}, tile_of(I32, extents))
 
 
 _div_by = functools.lru_cache(maxsize=256)(DivByAttr)
@@ -111,16 +116,19 @@ bounded = functools.lru_cache(maxsize=256)(BoundedAttr)
 
 
 def _divisible(e: Emitter, op: memory.AssumeDivisible) -> Value:
-    value, divisor = e[op.x], op.divisor
-    if not e.kernel.divisors or divisor & (divisor - 1):  # there it is a power of two
+    value, divisor = e[op.x], _promise(op.attributes)
+    if not e.divisors or divisor[0] & (divisor[0] - 1):  # there it is a power of two
         return value
-    return make["assume"](e, {"value": value}, value.type, predicate=_div_by(divisor, op.every, op.along))
+    return e.make["assume"](e, {"value": value}, value.type, predicate=_div_by(*divisor))
+
+
+_promise = operator.itemgetter("divisor", "every", "along")
 
 
 def _bounded(e: Emitter, op: memory.AssumeBounded) -> Value:
     if not op.x.tile.element.is_signed:  # there the numbers are signed
         return e[op.x]
-    return make["assume"](e, {"value": e[op.x]}, e.result(op), predicate=bounded(op.lower, op.upper))
+    return e.make["assume"](e, {"value": e[op.x]}, e.result(op), predicate=bounded(op.lower, op.upper))
 
 
 def another(e: Emitter, value: Value) -> Value:
@@ -129,17 +137,17 @@ def another(e: Emitter, value: Value) -> Value:
     assert isinstance(numbers.type, Tile)
     if isinstance(numbers.type.element, Scalar) and not numbers.type.element.is_integer:
         return value
-    found = make["assume"](e, {"value": numbers}, numbers.type, predicate=_div_by(1))
-    return found if numbers is value else make["bitcast"](e, {"source": found}, value.type)
+    found = e.make["assume"](e, {"value": numbers}, numbers.type, predicate=_div_by(1))
+    return found if numbers is value else e.make["bitcast"](e, {"source": found}, value.type)
 
 
 def _blocked(e: Emitter, op: memory.AssumeBlocked) -> Value:
-    return make["assume"](e, {"value": e[op.x]}, e.result(op), predicate=SameElementsAttr(op.shape))
+    return e.make["assume"](e, {"value": e[op.x]}, e.result(op), predicate=SameElementsAttr(op.shape))
 
 
 def ask_grid(e: Emitter, name: str) -> None:
     """Append the op ``name``, whose results the ops after it in this block see."""
-    e.known.update({(name, axis): v for axis, v in enumerate(make[name](e, {}, [tile_of(I32)] * 3))})
+    e.known.update({(name, axis): v for axis, v in enumerate(e.make[name](e, {}, [tile_of(I32)] * 3))})
 
 
 def _of_grid(name: str) -> Callable[[Emitter, Any], Value]:
@@ -152,7 +160,7 @@ def _of_grid(name: str) -> Callable[[Emitter, Any], Value]:
 
 
 HANDLERS: dict[type[Op], Any] = {
-    shape.Constant: lambda e, op: e.null(op.type),  # of pointers
+    shape.Constant: constant,
     shape.Undefined: _undefined,
     shape.Iota: _iota,
     shape.Reshape: _respread("reshape"),

@@ -15,7 +15,6 @@ from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.ops import control, linear, memory
 from tilewright.tileir.export.emitter import Emitter
-from tilewright.tileir.export.make import make
 from tilewright.tileir.module import Value
 from tilewright.tileir.types import TOKEN
 
@@ -85,7 +84,7 @@ class Tokens:
     def begin(self) -> None:
         """Make the token that the first ops come after."""
         if self._ops:
-            self._first = make["make_token"](self._e, {}, TOKEN)
+            self._first = self._e.make["make_token"](self._e, {}, TOKEN)
 
     def _survey(self, block: Block) -> Accesses:
         """What the ops of ``block`` do to which memory."""
@@ -199,7 +198,7 @@ class Tokens:
         ``tileiras`` 13.5 drops the order of loads whose numbers it does not need."""
         last = self._last.get(key, (self._first,))
         if len(last) > 1:
-            last = self._last[key] = (make["join_tokens"](self._e, {"tokens": list(last)}, TOKEN),)
+            last = self._last[key] = (self._e.make["join_tokens"](self._e, {"tokens": list(last)}, TOKEN),)
         return last[0]
 
     def carried(self, op: Op) -> list[Slot]:
