@@ -86,15 +86,15 @@ def check_product(kernel: ProductKernel, backend: str) -> None:
 
 def assert_same(memory: dict[str, NumpyArray], wanted: dict[str, NumpyArray]) -> None:
     """Assert that two launches left the same in the memory around their arrays."""
-    for name, found in memory.items():
-        same = found == wanted[name]
-        if not same.all():
-            places = np.flatnonzero(~same)
-            i = places[0]
-            raise AssertionError(
-                f"{name}: {places.size} of {same.size} elements differ, of memory from {i} to {places[-1]}: "
-                f"the first is {found[i]} instead of {wanted[name][i]}"
-            )
+    places = {name: np.flatnonzero(found != wanted[name]) for name, found in memory.items()}
+    wrong = {name: of for name, of in places.items() if of.size}
+    if wrong:
+        name, of = next(iter(wrong.items()))
+        others = ", ".join(f"{other} in {found.size}" for other, found in wrong.items() if other != name)
+        raise AssertionError(
+            f"{name}: {of.size} of {memory[name].size} elements differ, of memory from {of[0]} to {of[-1]}: the first is "
+            f"{memory[name][of[0]]} instead of {wanted[name][of[0]]}{others and f'; so do {others}'}"
+        )
 
 
 def violations(kernel: GeneratedKernel) -> str:

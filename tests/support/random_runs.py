@@ -16,6 +16,7 @@ import datetime
 import importlib
 import io
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -50,6 +51,7 @@ _TOO_LARGE = ("shared memory",)  # what a kernel may need too much of, and is to
 _WRONGLY = "is compiled wrongly"  # what Triton makes of integers, and is refused
 _OK, _SKIPPED, _FALLBACK = "ok", "too large", "ok with"  # less freedom for tileiras
 _TIMEOUT = 700  # seconds for one kernel, which tileiras may be given in six forms
+_GRACE = 5  # seconds that a process has to end by itself
 _MINUTE = 60  # seconds after which a run that may be killed says how far it is
 _ON_A_GPU = {"gpu": "support.gpu", "tileir": "support.gpu_tileir"}  # what takes the place of the CPU backend
 
@@ -87,7 +89,9 @@ def _run(name: str, seed: int, on: str) -> str:
 def _said(found: Sequence[str]) -> str:
     if not found:
         return _OK
-    return _SKIPPED if any(what in line for line in found for what in _TOO_LARGE) else found[0].splitlines()[0]
+    if any(what in line for line in found for what in _TOO_LARGE):
+        return _SKIPPED
+    return "; ".join(line.splitlines()[0] for line in found)
 
 
 def _compile(kernel: GeneratedKernel, target: str) -> str:
@@ -104,6 +108,7 @@ def _work(on: str) -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     warnings.simplefilter("ignore", RuntimeWarning)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it runs ends with it
     if on in _ON_A_GPU:
         host = importlib.import_module(_ON_A_GPU[on]).BACKEND
         registry.register_backend("cpu", lambda: host, default_for="cpu")
@@ -132,6 +137,13 @@ class Runner:
         self.counts = {_OK: 0, _SKIPPED: 0, _FALLBACK: 0}
         self._told = time.monotonic()
         self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+
+    def stop(self) -> None:
+        """Begin no further kernel, and end all processes."""
+        self.end = 0.0
+        for process in list(self._running):
+            _end(process)
 
     def share(self, work: Sequence[tuple[str, int]]) -> None:
         """Run ``work`` in one process at a time."""
@@ -142,9 +154,8 @@ class Runner:
     def _until_it_dies(self, left: Iterator[tuple[str, int]]) -> bool:
         """Whether a process ended before the work did."""
         command = [sys.executable, "-m", "support.random_runs", "--work", "--on", self.on]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as p:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as p, self._while_running(p):
             assert p.stdin is not None and p.stdout is not None and p.stderr is not None
             noise: list[str] = []
             reader = threading.Thread(target=lambda: noise.extend(p.stderr or ()))
@@ -153,7 +164,7 @@ class Runner:
                 if time.monotonic() > self.end:
                     p.stdin.close()
                     return False
-                watch = threading.Timer(_TIMEOUT, p.kill)
+                watch = threading.Timer(_TIMEOUT, _end, [p])
                 watch.start()
                 with contextlib.suppress(BrokenPipeError):
                     print(name, seed, file=p.stdin, flush=True)
@@ -170,6 +181,14 @@ class Runner:
                     return True
             p.stdin.close()
         return False
+
+    @contextlib.contextmanager
+    def _while_running(self, process: subprocess.Popen[str]) -> Iterator[None]:
+        self._running.add(process)
+        try:
+            yield
+        finally:
+            self._running.remove(process)
 
     def _note(self, name: str, seed: int, said: str) -> None:
         with self._lock:
@@ -188,6 +207,15 @@ class Runner:
         less = {_FALLBACK: f"{_FALLBACK} less freedom"}
         counts = "".join(f"{n} {less.get(what, what)}, " for what, n in self.counts.items() if n)
         return f"{counts}{len(self.failures)} failed"
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process, which ends the assembler that it runs, unless it is stuck."""
+    process.terminate()
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _seeds(given: str | None, count: int) -> range:
@@ -220,7 +248,11 @@ def main() -> int:
     work = [(name, seed) for seed in _seeds(given.seeds, -(-given.count // len(names))) for name in names]
     runner, began = Runner(given.on, given.seconds, each=given.each or given.on == "oracle"), time.monotonic()
     with ThreadPoolExecutor(given.jobs) as pool:
-        list(pool.map(runner.share, (work[i :: given.jobs] for i in range(given.jobs))))
+        try:
+            list(pool.map(runner.share, (work[i :: given.jobs] for i in range(given.jobs))))
+        except KeyboardInterrupt:
+            runner.stop()
+            raise
     for name, seed, said in runner.failures if given.folder else ():
         given.folder.mkdir(parents=True, exist_ok=True)
         kernel = GENERATORS[name](seed)
