@@ -360,7 +360,12 @@ CONTRADICTIONS: dict[str, tuple[int, Any, type[Exception], str]] = {
     "rank": (5, array(0), TypeError, "names axis 0, but its constraint has rank 0"),
     "negative strides": (0, array(stride_lower_bound_incl=None), TypeError, "allows a negative stride along axis 0"),
     "bound": (0, array(stride_lower_bound_incl=(0, -1)), TypeError, "allows a negative stride along axis 1"),
-    "unsigned": (0, array(index_dtype=ct.uint32), TypeError, "uint32 indices"),
+    "unsigned": (
+        0,
+        array(index_dtype=ct.uint32, stride_constant=(None, -1), stride_lower_bound_incl=(0, None)),
+        TypeError,
+        "axis 1, which uint32 lacks",
+    ),
 }
 
 

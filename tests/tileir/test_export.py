@@ -16,6 +16,7 @@ import pytest
 from support.tile_ir_round_trip import through_bytecode
 
 import tilewright as ct
+from tilewright import tileir
 from tilewright.compilation import (
     ArrayConstraint,
     CallingConvention,
@@ -242,6 +243,29 @@ def test_in_program_order_every_memory_op_comes_after_all_before_it() -> None:
     lowered = lower(copy, KernelSignature([array(1), array(1)], V1, "k"))
     module = read(export([Kernel(lowered.function, program_order=True)]))
     assert memory_ops(module.entry("copy").body) == [("load0", set()), ("store1", {"load0"})]
+
+
+@ct.kernel
+def backward(x, y):
+    i = ct.bid(0)
+    ct.store(y, (i,), ct.load(x, (i,), (4,)) - 10 * ct.gather(x, ct.arange(4, dtype=ct.int32) + i * 4))
+
+
+@pytest.mark.parametrize("index, stride", [(ct.int32, -1), (ct.int64, -2), (ct.uint32, 3), (ct.int32, 1 << 31)])
+def test_constant_strides_may_be_any_number(index: Any, stride: int, tmp_path: Path) -> None:
+    """Negative ones have 64 bits, and no tile goes backward through the TMA unit."""
+    x = dataclasses.replace(array(1), index_dtype=index, stride_constant=(stride,), stride_lower_bound_incl=(None,))
+    file = tmp_path / "k.tilebc"
+    file.write_bytes(write(exported(backward, x, array(1))))
+    (loaded,) = (op for op in read(file.read_bytes()).entry("k").body.walk() if op.name == "load_view_tko")
+    assert ("allow_tma" in str(loaded.attributes["optimization_hints"])) == (stride < 0)
+    values, out = np.arange(1, 26, dtype=np.float32), np.zeros(8, np.float32)
+    view = values[::-1] if stride < 0 else values
+    view = view[:: abs(stride)] if abs(stride) < 9 else view[:1]  # there is no room for more
+    ct.launch(None, (2,), tileir.load(file).kernel("k"), tileir.flattened(view, out))
+    wanted = np.zeros(8)
+    wanted[: len(view)] = view[:8]
+    assert np.array_equal(out, wanted * -9)
 
 
 @ct.kernel

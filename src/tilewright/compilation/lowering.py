@@ -120,14 +120,14 @@ def _tuple_spec(ref: ArgumentRef, rule: Rule, constraint: TupleConstraint) -> si
 
 
 def _array_spec(ref: ArgumentRef, annotation: ArrayAnnotation | None, c: ArrayConstraint) -> signatures.ArraySpec:
-    if c.index_dtype is uint32:
-        raise TypeError(f"{ref} has a constraint with uint32 indices; kernels in Python have int32 or int64 ones")
     annotation = annotation or ArrayAnnotation()  # whose index dtype is for launches
     for axis, (stride, bound) in enumerate(zip(c.stride_constant, c.stride_lower_bound_incl)):
-        if (stride if stride is not None else -1 if bound is None else bound) < 0:
+        if stride is None and (bound is None or bound < 0):
             raise TypeError(
                 f"the constraint of {ref} allows a negative stride along axis {axis}; say stride_lower_bound_incl=0"
             )
+        if stride is not None and stride < 0 and c.index_dtype is uint32:
+            raise TypeError(f"the constraint of {ref} has the stride {stride} along axis {axis}, which uint32 lacks")
     static_shape = _static(ref, annotation.static_shape_dims, c.shape_constant, "shape_constant")
     static_strides = _static(ref, annotation.static_stride_dims, c.stride_constant, "stride_constant")
     return signatures.ArraySpec(

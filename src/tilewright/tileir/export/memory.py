@@ -14,7 +14,7 @@ from tilewright.ir.dtypes import DType, bfloat16, int32, int64
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryScope, PaddingMode
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.ops import arith, control, linear, memory, shape
-from tilewright.ir.types import PartitionViewType, PointerType
+from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.arith import compare, convert, raw
 from tilewright.tileir.export.emitter import Emitter, scalar, tile_of
@@ -76,11 +76,11 @@ def by_architecture(hints: dict[str, Any], minor: int) -> HintsAttr | None:
 def _may_use_tma(e: Emitter, op: memory.LoadView | memory.StoreView) -> bool:
     """Not where a loop carries what it loads: ``tileiras`` 13.5 loads the next tile into the same memory too early. Nor
     where a tile is stored again: it is taken from shared memory, which another tile may have been stored from since.
-    Nor where it is a part of another: it is taken from behind that. Nor where memory is accessed after a write, for
-    which it does not wait; nor, beside a product, a store in a ``for`` that stands for a branch: it may wait for such
-    stores without end.
+    Nor where it is a part of another: it is taken from behind that. Nor backward. Nor where memory is accessed after a
+    write, for which it does not wait; nor, beside a product, a store in a ``for`` that stands for a branch: it may wait
+    for such stores without end.
     """
-    if e.tokens.may_be_late(op):
+    if e.tokens.may_be_late(op) or _is_backward(op.view.partition.view):
         return False
     if isinstance(op, memory.LoadView):
         return not _is_carried(op.results[0])
@@ -159,16 +159,22 @@ def _made_tensor_view(e: Emitter, op: memory.MakeTensorView, made: TensorView) -
     t, shape, strides = op.type, op.shape, op.strides  # those that are dynamic
     index, extents, given = t.index_dtype, len(shape), [*shape, *strides]
     dtypes: list[Any] = [v.type.dtype for v in given]  # type: ignore[union-attr]
-    if dtypes.count(index) == extents + len(strides) and not e.kernel.negative_strides:  # as most are
+    signed = e.kernel.negative_strides or _is_backward(t)
+    if dtypes.count(index) == extents + len(strides) and not signed:  # as most are
         left = list(map(e.__getitem__, given))
     else:
-        if e.kernel.negative_strides or max([d.bitwidth for d in dtypes]) > max(32, index.bitwidth):
+        if signed or max([d.bitwidth for d in dtypes]) > max(32, index.bitwidth):
             index = int64
         left = [e[v] if dtype is index else convert(e, e[v], dtype, index) for v, dtype in zip(given, dtypes)]
     dynamic, steps = left[:extents], left[extents:]
     if made.shape != t.shape or made.strides != t.strides:
         dynamic, steps = _with_constants(e, index, t.shape, dynamic), _with_constants(e, index, t.strides, steps)
     return e.make["make_tensor_view"](e, {"base": e[op.base], "dynamicShape": dynamic, "dynamicStrides": steps}, made)
+
+
+def _is_backward(view: TensorViewType) -> bool:
+    """Whether a stride is known to be negative, which ``tileiras`` 13.5 reads as such in 64 bits only."""
+    return any(n is not None and n < 0 for n in view.strides)
 
 
 def _with_constants(e: Emitter, index: DType, declared: Extents, dynamic: list[Value]) -> list[Value]:

@@ -298,7 +298,8 @@ def array_of(builder: Builder, name: str, spec: ArraySpec, base: Value, number: 
         elif extent.visible:
             numbers.append(extent.known)
         else:
-            numbers.append(Tile(builder.constant(extent.known, spec.index_dtype)))
+            fits = spec.index_dtype.min <= extent.known <= spec.index_dtype.max
+            numbers.append(Tile(builder.constant(extent.known, spec.index_dtype if fits else int64)))
     shape, strides = tuple(numbers[: spec.ndim]), tuple(numbers[spec.ndim :])
     return Array(spec.dtype, base, shape, strides, spec.shape, spec.strides, spec.index_dtype, name)
 
