@@ -47,7 +47,9 @@ def call(t: ValueSemantics, function: Any, arguments: tuple[Any, ...], keywords:
         return call(t, function.stub, (function.receiver, *arguments), keywords)
     if isinstance(function, LocalFunction):
         scope = Scope({}, function.scope)
-        return t.inline(function.source, scope, function.defaults, function.keyword_defaults, arguments, keywords)
+        given = function.defaults, function.keyword_defaults, arguments, keywords
+        scope.names = bind_arguments(t, function.source, *given)
+        return t.inline(function.source, scope)
     dtype = to_dtype(function)
     if dtype is not None:
         return cast_call(t, dtype, *_only_positional(t, dtype.name, arguments, keywords))
@@ -105,7 +107,8 @@ def _inlined(
     defaults, keyword_defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
     loc = t.builder.loc
     try:
-        return t.inline(source, scope, defaults, keyword_defaults, arguments, keywords)
+        scope.names = bind_arguments(t, source, defaults, keyword_defaults, arguments, keywords)
+        return t.inline(source, scope)
     except TileError:
         if not _is_foreign(function):
             raise

@@ -49,16 +49,8 @@ class ValueSemantics:
         """Raise ``error`` here; a walker of source raises it at ``at``, or at the ``argument`` of a call."""
         raise error(message, self.builder.loc)
 
-    def inline(
-        self,
-        source: Source,
-        scope: Scope,
-        defaults: tuple[Any, ...],
-        keyword_defaults: Mapping[str, Any],
-        arguments: tuple[Any, ...],
-        keywords: dict[str, Any],
-    ) -> Any:
-        """The result of a function of Python, called with values. Who walks its source defines that."""
+    def inline(self, source: Source, scope: Scope) -> Any:
+        """The result of a function of Python, called with what ``scope`` names. Who walks its source defines that."""
         raise NotImplementedError(f"{source.name}() is called by Python itself")
 
     def mapping(self, value: Any) -> Mapping[str, Any]:

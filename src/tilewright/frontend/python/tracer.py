@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tilewright.frontend.python import calls, control_flow, objects
@@ -120,15 +120,7 @@ class Tracer(ValueSemantics):
         finally:
             self.call_node, self.callee = outer
 
-    def inline(
-        self,
-        source: Source,
-        scope: Scope,
-        defaults: tuple[Any, ...],
-        keyword_defaults: Mapping[str, Any],
-        arguments: tuple[Any, ...],
-        keywords: dict[str, Any],
-    ) -> Any:
+    def inline(self, source: Source, scope: Scope) -> Any:
         """Trace the body of a function in place, in a frame of its own."""
         if self.frame.depth >= MAX_DEPTH:
             self.fail(
@@ -137,7 +129,6 @@ class Tracer(ValueSemantics):
                 "otherwise write a loop",
                 TileRecursionError,
             )
-        scope.names = calls.bind_arguments(self, source, defaults, keyword_defaults, arguments, keywords)
         where, call_node = self.builder.loc, self.call_node
         self.frames.append(CallFrame(source, scope, where, self.frame.depth + 1))
         self.call_node = None
