@@ -173,11 +173,11 @@ def _atomic_words(dtype: ElementType) -> Words:
     return Words({2: I16, 4: I32, 8: I64}[size], f"b{8 * size}", 1, 1)
 
 
-def _atomic_name(cx: Context, op: AtomicRmw | AtomicCas) -> str:
-    """The instruction with order, scope, kind and type."""
+def _atomic_name(cx: Context, op: AtomicRmw | AtomicCas, order: MemoryOrder) -> str:
+    """The instruction with ``order``, scope, kind and type."""
     dtype = op.ptrs.tile.pointee
     bits = dtype.bitwidth
-    start = f"atom.{op.memory_order.value}.{_SCOPES[op.memory_scope]}.global"
+    start = f"atom.{order.value}.{_SCOPES[op.memory_scope]}.global"
     if isinstance(op, AtomicCas):
         return f"{start}.cas.b{bits}"
     kind = "exch" if op.kind is AtomicKind.XCHG else op.kind.value
@@ -191,9 +191,17 @@ def _atomic_name(cx: Context, op: AtomicRmw | AtomicCas) -> str:
 
 
 def _atomic(cx: Context, op: AtomicRmw | AtomicCas) -> None:
-    """What masked-off elements and threads that own nothing return: 0, or the expected value."""
-    dtype, layout = op.ptrs.tile.pointee, op.ptrs.tile.layout
-    words, name = _atomic_words(dtype), _atomic_name(cx, op)
+    """What masked-off elements and threads that own nothing return: 0, or the expected value.
+
+    Of several elements all have one fence; what nobody reads acquires nothing.
+    """
+    dtype, layout, order = op.ptrs.tile.pointee, op.ptrs.tile.layout, op.memory_order
+    read, fence = len(op.result.users) > 0, f"fence.acq_rel.{_SCOPES[op.memory_scope]};"
+    fenced = order is not MemoryOrder.RELAXED and (not read or len(owned_registers(layout)) > 1)
+    words, name = _atomic_words(dtype), _atomic_name(cx, op, MemoryOrder.RELAXED if fenced else order)
+    reduces = not read and isinstance(op, AtomicRmw) and op.kind is not AtomicKind.XCHG
+    if fenced and order is not MemoryOrder.ACQUIRE:
+        cx.asm(fence)
     given = [op.expected, op.desired] if isinstance(op, AtomicCas) else [op.value]
     owner = cx.owner(layout)
     masks = None if op.mask is None else cx.of(op.mask)
@@ -208,11 +216,16 @@ def _atomic(cx: Context, op: AtomicRmw | AtomicCas) -> None:
             continue
         mask = _and(cx, None if masks is None else masks[r], owner)
         operands = [pointer, *values] if mask is None else [pointer, *values, mask]
+        if reduces:
+            cx.asm(f"{'' if mask is None else '@$2 '}red{name.removeprefix('atom')} [$0], $1;", [], operands)
+            continue
         text = f"{name} $0, [$1], {', '.join(f'${2 + i}' for i in range(len(values)))};"
         if mask is not None:
             text = f"mov.b{width} $0, ${len(operands) + 1}; @${len(operands)} {text}"
             operands.append(initial)
         results += unpacked(cx, words, cx.asm(text, [words.type], operands), dtype)
+    if fenced and read and order is not MemoryOrder.RELEASE:
+        cx.asm(fence)
     cx.values[op.result] = results
 
 
