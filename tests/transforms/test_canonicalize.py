@@ -272,3 +272,18 @@ def test_permutations_that_undo_each_other_vanish() -> None:
         """
     stored = "%b = permute(%a) {axes = (1, 0)} : f32[2,4]\n          store(%p, %b, _)"
     check(Canonicalize(), text.format(stored), text.format("store(%p, %x, _)"))
+
+
+@pytest.mark.parametrize("operands", ["%x, %n", "%n, %x"])
+def test_the_larger_one_of_a_number_and_its_negation_is_its_size(operands: str) -> None:
+    text = """
+        func @f(%p: ptr<TYPE> = "x".base, %x: TYPE = "x".scalar) {
+          %n = neg(%x) : TYPE
+          %r = LARGER : TYPE
+          store(%p, %r, _)
+          return()
+        }
+        """
+    larger = text.replace("LARGER", f"max({operands})")
+    check(Canonicalize(), larger.replace("TYPE", "f32"), text.replace("LARGER", "abs(%x)").replace("TYPE", "f32"))
+    check(Canonicalize(), larger.replace("TYPE", "u32"), larger.replace("TYPE", "u32"))

@@ -62,6 +62,8 @@ def bits_of(x: Array, dtype: DType) -> Array:
 def compute(opcode: tuple[str, ...], operands: Sequence[Array]) -> Array:
     """The bits of the result of an instruction with one result. Unknown where there is none of this form."""
     name, *modifiers = opcode
+    if name == "cvt" and modifiers[0] == "pack":
+        return _packed(modifiers, operands)
     if name == "cvt":
         return _pairs(modifiers, operands) if "x2" in ".".join(modifiers) else _convert(modifiers, operands[0])
     if modifiers[-1] in ("f16x2", "bf16x2"):
@@ -256,13 +258,23 @@ def _convert(modifiers: list[str], bits: Array) -> Array:
         found = evaluate("cast", s, {"dtype": t}, [x])
         if source == "f64" or t.bitwidth == 64:
             found = np.where(np.isnan(x), np.array(1 << (t.bitwidth - 1), f"u{t.bytes}").view(t.storage), found)
-        return found.view(f"u{t.bytes}")
+        wide = found.astype(np.int64) if t.bitwidth < 32 else found
+        return wide.view(f"u{wide.itemsize}")
     if t.is_float:
         if modes not in (["rn"], ["rz"], ["rm"], ["rp"]):
             raise Unknown(f"cvt.{'.'.join(modifiers)}")
         return bits_of(cast(x, s, t, RoundingMode[_MODES[modes[0]]]), t)
     narrow = x.astype(t.storage)  # in a wider register, with its sign
     return narrow.astype(np.int64).view(np.uint64) if t.is_signed else bits_of(narrow, t)
+
+
+def _packed(modifiers: list[str], operands: Sequence[Array]) -> Array:
+    """Two integers as bytes, saturated, below the lower half of a word: the first operand gives the upper one."""
+    t = DTYPES[modifiers[2]]
+    if modifiers[1:] != ["sat", modifiers[2], "s32", "b32"] or t.bitwidth != 8:
+        raise Unknown(f"cvt.{'.'.join(modifiers)}")
+    high, low = (np.clip(values(x, dtypes.int32), t.min, t.max).astype(np.int64) & 0xFF for x in operands[:2])
+    return (low | high << 8 | operands[2].astype(np.int64) << 16).astype(np.uint32)
 
 
 _PAIRS = {

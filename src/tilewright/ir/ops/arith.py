@@ -254,6 +254,12 @@ class _MinMax(Elementwise, rules.Binary):
 class Max(_MinMax):
     """The larger operand; -0 < +0. A NaN operand is dropped, or wins when ``propagate_nan``."""
 
+    def canonicalize(self, builder: Builder) -> Value | None:
+        for x, other in (self.operands, reversed(self.operands)):
+            if isinstance(other.op, Neg) and other.op.x is x and not _integer(self) and not self.flush_to_zero:
+                return builder.emit(Abs, x)
+        return super().canonicalize(builder)
+
 
 @define("min", elementwise=True)
 class Min(_MinMax):

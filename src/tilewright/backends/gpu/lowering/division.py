@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from llvmlite import ir
 
+from tilewright.analysis.gpu.precision import narrowed
 from tilewright.analysis.gpu.target import most_registers
 from tilewright.backends.branches import choose
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32
-from tilewright.backends.gpu.lowering.context import Context, Registers, Rule
+from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, nothing
 from tilewright.backends.gpu.lowering.words import packed_words, rounded
 from tilewright.ir.core import Op
-from tilewright.ir.dtypes import DType, bfloat16, float16
-from tilewright.ir.enums import RoundingMode
+from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.arith import Cast, Div, is_plain, operand_dtype
 
 _FEWEST = 8  # quotients by a number for which it pays
 _CHAINS = 4  # in which they are looked at
-_OTHER_REGISTERS = 48  # where both branches have their numbers in registers
+_OTHER_REGISTERS, _PART = 48, 32  # where both branches have their numbers in registers; quotients, where these are few
 # Where the divisor and what is divided, unless that is zero, are from a range like these, nothing of what follows
 # overflows, and the remainders have all their bits: as bits of float32.
 _LEAST_DIVISOR, _END_OF_DIVISORS = (127 - 20) << 23, (127 + 24) << 23
@@ -49,10 +49,50 @@ cvt.rn.f32.f64 $0, quotient; }""".replace("\n", " ")
 
 
 def _divide(cx: Context, op: Div) -> None:
-    if not _shares_reciprocals(cx, op):
+    *between, last = op, *narrowed(op.result)
+    if not _shares_reciprocals(cx, op) or (last is op and len(cx.of(op.lhs)) > _room(cx)):
         cx.elementwise(op)
         return
+    for user in between[1:]:
+        cx.own_rules[user] = nothing
+    if last is op:
+        cx.values[op.result] = _in_parts(cx, op, ())
+    else:  # where its operands are known
+        cx.own_rules[last] = lambda cx, last: cx.values.update(
+            {last.results[0]: _in_parts(cx, op, (*between[1:], last))}
+        )
+
+
+def _room(cx: Context) -> int:
+    """For how many quotients a thread has registers."""
+    return most_registers(cx.tile_threads) - _OTHER_REGISTERS
+
+
+def _in_parts(cx: Context, op: Div, chain: Sequence[Op]) -> Registers:
+    """What ``chain`` makes of the quotients, of as many at a time as a thread has registers for."""
     xs, divisors = cx.of(op.lhs), cx.of(op.rhs)
+    each = len(xs) if len(xs) <= _room(cx) else _PART
+    found: list[ir.Value] = []
+    for i in range(0, len(xs), each):
+        part = slice(i, i + each)
+
+        def follow(quotients: Registers, part: slice = part) -> Registers:
+            made = {op.result: quotients}
+            for user in chain:
+                operands = (made.get(v) or cx.of(v)[part] for v in user.operands)
+                made[user.results[0]] = [*map(cx.element(user), zip(*operands))]
+            return made.popitem()[1]
+
+        last = chain[-1] if chain else None
+        narrow = last.dtype if isinstance(last, Cast) else None
+        found += _quotients(cx, xs[part], divisors[part], follow, narrow)
+    return found
+
+
+def _quotients(
+    cx: Context, xs: Registers, divisors: Registers, follow: Callable[[Registers], Registers], narrow: DType | None
+) -> Registers:
+    """What follows from the quotients, and is of type ``narrow`` then."""
     groups = {s: [x for x, d in zip(xs, divisors) if d is s] for s in dict.fromkeys(divisors)}
     places = {s: iter(range(len(xs))) for s in groups}
     order = [(s, next(places[s])) for s in divisors]
@@ -65,37 +105,25 @@ def _divide(cx: Context, op: Div) -> None:
         usual = cx.builder.and_(_in_range(cx, xs), _are_between(cx, groups, _LEAST_DIVISOR, _END_OF_DIVISORS))
         return choose(cx.builder, usual, lambda: each(_fast), lambda: each(_in_float64))
 
-    narrow = rounded_to(op)
     if narrow is None:
-        cx.values[op.result] = exact()
-        return
-    # Roundings are monotonic: where the products with numbers below and above the reciprocal round to the same 16 bits,
-    # so does the quotient between them.
+        return exact()
+    # Where what follows from the products with numbers below and above the reciprocal rounds to the same few bits, so
+    # does what follows from the quotient between them, as all that follows is monotonic.
     b, reciprocals = cx.builder, {s: cx.scalars.asm(_RECIPROCAL, [s], F32) for s in groups}
-    low, high = (packed_words(cx, _products(cx, xs, divisors, reciprocals, unit), narrow) for unit in (-1, 1))
+    low, high = (packed_words(cx, follow(_products(cx, xs, divisors, reciprocals, n)), narrow) for n in (-1, 1))
     different = functools.reduce(b.or_, (b.xor(x, y) for x, y in zip(low, high)))
     numbers = (b.fcmp_ordered("ord", r, r) for r in reciprocals.values())
     same = functools.reduce(b.and_, numbers, b.icmp_unsigned("==", different, cx.i32(0)))
-    words = choose(b, same, lambda: low, lambda: packed_words(cx, exact(), narrow))
-    cx.values[op.result] = rounded(cx, words, narrow)
-
-
-def rounded_to(op: Div) -> DType | None:
-    """The type of 16 bits to which all that is done with the quotients rounds them first."""
-    users = list(op.result.users)
-    casts = [u for u in users if isinstance(u, Cast) and u.rounding in (None, RoundingMode.RN)]
-    types = {cast.dtype for cast in casts}
-    return types.pop() if len(casts) == len(users) and len(types) == 1 and types <= {bfloat16, float16} else None
+    words = choose(b, same, lambda: low, lambda: packed_words(cx, follow(exact()), narrow))
+    return rounded(cx, words, narrow)
 
 
 def _shares_reciprocals(cx: Context, op: Div) -> bool:
     """Whether these are many quotients of few numbers in float32."""
     if operand_dtype(op).short != "f32" or not is_plain(op):
         return False
-    room = most_registers(cx.tile_threads) - _OTHER_REGISTERS
     counts = Counter(cx.of(op.rhs))
-    few = all(count >= _FEWEST and not isinstance(s, ir.Constant) for s, count in counts.items())
-    return few and counts.total() <= room
+    return all(count >= _FEWEST and not isinstance(s, ir.Constant) for s, count in counts.items())
 
 
 def _products(

@@ -17,6 +17,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
+from tilewright.analysis.gpu.precision import is_summed_or_narrowed
 from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow, widened, wrapped
 from tilewright.backends.gpu.lowering.patterns import flipped, inputs, is_integer, is_zero, opcode, widened_factors
@@ -328,13 +329,13 @@ def _cast(e: ScalarEmitter, op: arith.Cast) -> Emit:
         if text is not None and register_type(source) == F32:
             return lambda operands: e.asm(text, operands, F32)
     if target.short in ("i32", "u32") and register_type(source) == F32:
-        return functools.partial(_to_integer, e, target.is_signed)
+        return functools.partial(_to_integer, e, target)
     return functools.partial(e.shared, op)
 
 
-def _to_integer(e: ScalarEmitter, signed: bool, operands: Operands) -> ir.Value:
-    """The float32 as an integer of 32 bits, saturated; 0 for NaN."""
-    return e.asm(f"cvt.rzi.{'s32' if signed else 'u32'}.f32 $0, $1;", operands, I32)
+def _to_integer(e: ScalarEmitter, target: DType, operands: Operands) -> ir.Value:
+    """The float32 as an integer of up to 32 bits, saturated; 0 for NaN."""
+    return e.asm(f"cvt.rzi.{'s' if target.is_signed else 'u'}{target.bitwidth}.f32 $0, $1;", operands, I32)
 
 
 def _narrow_cast(e: ScalarEmitter, op: arith.Cast, source: DType, target: DType, operands: Operands) -> ir.Value:
@@ -343,9 +344,8 @@ def _narrow_cast(e: ScalarEmitter, op: arith.Cast, source: DType, target: DType,
         number = e.vector.emit("cast", widened(source), operands, op.attributes, float32)
         return e.vector.emit("cast", float32, [number], {}, target)
     if register_type(source) == F32:
-        found = _to_integer(e, target.is_signed, operands)
-    else:
-        found = e.vector.emit("cast", widened(source), operands, op.attributes, widened(target))
+        return _to_integer(e, target, operands)
+    found = e.vector.emit("cast", widened(source), operands, op.attributes, widened(target))
     if not is_narrow(target) or source.is_bool:
         return found
     if source.is_integer:
@@ -374,6 +374,17 @@ shl.b32 power, shifted, 23;
 mul.rn.f32 $0, f, power; }""".replace("\n", " ")
 
 
+# e**x = (2**t)**2 * (1 + d) with t about x * log2(e) / 2 and d what that lacks. The power is squared last, so that the
+# result is subnormal where it has to be. For an infinite x, d is no number, and is made 1.
+_EXP_OF_SUMS = """{ .reg .f32 t, d, power;
+mul.rn.f32 t, $1, 0f3F38AA3B;
+fma.rn.f32 d, t, 0fBFB17218, $1;
+min.f32 d, d, 0f3F800000;
+ex2.approx.ftz.f32 power, t;
+fma.rn.f32 d, power, d, power;
+mul.rn.f32 $0, power, d; }""".replace("\n", " ")
+
+
 def _exp(e: ScalarEmitter, op: floats.Exp, operands: Operands) -> ir.Value:
     (x,) = operands
     dtype = arith.operand_dtype(op)
@@ -381,7 +392,8 @@ def _exp(e: ScalarEmitter, op: floats.Exp, operands: Operands) -> ir.Value:
         return e.shared(op, operands)
     if op.rounding is RoundingMode.APPROX and dtype.short == "f32":
         return e.asm("ex2.approx.f32 $0, $1;", [e.builder.fmul(x, ir.Constant(F32, _LOG2_E))], F32)
-    return _rounded(e, e.asm(_EXP, operands, F32), dtype)
+    text = _EXP_OF_SUMS if dtype.short == "f32" and is_summed_or_narrowed(op.result) else _EXP
+    return _rounded(e, e.asm(text, operands, F32), dtype)
 
 
 def _approximated(instruction: str, e: ScalarEmitter, op: Any, exact: str | None = None) -> Emit:

@@ -37,6 +37,8 @@ and.b32 first, first, 0x80808080; or.b32 $0, $0, first; }"""
 _F32_TO_E5M2 = """{ .reg .b32 first, second;
 cvt.rn.f16x2.f32 first, $2, $1; cvt.rn.f16x2.f32 second, $4, $3;
 prmt.b32 $0, first, second, 0x7531; }"""
+_PACKED_BYTES = """{{ .reg .b32 high; cvt.pack.sat.{0}.s32.b32 high, $4, $3, 0;
+cvt.pack.sat.{0}.s32.b32 $0, $2, $1, high; }}""".replace("\n", " ")
 # Of a byte the lower seven bits, added to 128, less 128 or, with the sign, 256.
 _I8_TO_BF16 = """{{ .reg .b32 low, high, minus; prmt.b32 high, $1, 0x43434343, {:#x}; mov.b32 minus, 0xBF80BF80;
 and.b32 low, high, 0xFF7FFF7F; and.b32 high, high, 0xFF80FF80; fma.rn.bf16x2 $0, high, minus, low; }}"""
@@ -163,6 +165,8 @@ def _packing(cx: Context, words: Words, dtype: ElementType) -> str | None:
         return f"cvt.rn.{dtype.short}x2.f32 $0, {'$2' if words.each == 2 else '0f00000000'}, $1;"
     if words.suffix != "b32":
         return None
+    if dtype.short in ("i8", "u8"):
+        return _PACKED_BYTES.format("s8" if dtype.is_signed else "u8")
     if dtype.short == "f8e4m3fn":
         return _F32_TO_E4M3 if cx.target.capability >= FP8_CONVERSIONS else None
     return _F32_TO_E5M2 if dtype.short == "f8e5m2" else None

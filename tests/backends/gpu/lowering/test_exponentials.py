@@ -1,0 +1,47 @@
+"""Exponentials that are only added up, or divided and rounded to 16 bits, have fewer instructions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.ptx.backend import ptx_backend
+
+import tilewright as ct
+
+
+@ct.kernel
+def summed(x, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i, 0), ct.sum(ct.exp(ct.load(x, (i, 0), (1, T))), axis=1, keepdims=True))
+
+
+@ct.kernel
+def quotient(x, by, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, (i, 0), (ct.exp(ct.load(x, (i, 0), (1, T))) / ct.load(by, (i,), (1,))).astype(out.dtype))
+
+
+def test_sums() -> None:
+    """In each row all numbers are alike: subnormal results, zeros, infinities and NaN are what they should be."""
+    x = np.repeat(np.float32([-0.3, 1, -20, 80, 88.7, -87.5, -100, -104, 89, 0, -np.inf, np.inf, np.nan]), 256)
+    x = x.reshape(-1, 256)
+    found = np.zeros((len(x), 1), np.float32)
+    with ptx_backend(1, "sm_90") as ptx, np.errstate(all="ignore"):
+        ct.launch(None, (len(x),), summed, (x, found, x.shape[1]), backend=ptx)
+        expected = np.exp(x.astype(np.float64)).astype(np.float32).sum(1, keepdims=True, dtype=np.float32)
+    np.testing.assert_allclose(found, expected, rtol=6e-7, atol=256 * 1.5 * 2.0**-149)
+    assert found[9] == 256  # e**0 is 1
+
+
+@pytest.mark.parametrize("dtype", [ct.bfloat16, ct.float16])
+def test_quotients_that_are_rounded(dtype: ct.DType) -> None:
+    x = np.linspace(-103, 12, 2048, dtype=np.float32).reshape(8, 256)
+    x[3, :3] = -np.inf, np.nan, 0
+    by = np.linspace(0.5, 3, len(x), dtype=np.float32)
+    found = [np.zeros(x.shape, dtype.storage) for _ in range(2)]
+    with ptx_backend(1, "sm_90") as ptx:
+        for backend, out in zip((ptx, "reference"), found):
+            ct.launch(None, (len(x),), quotient, (x, by, out, x.shape[1]), backend=backend)
+    ours, theirs = (out.astype(np.float32) for out in found)
+    np.testing.assert_allclose(ours, theirs, rtol=2.0**-7 if dtype is ct.bfloat16 else 2.0**-10, atol=2.0**-24)
+    assert (ours != theirs).mean() < 0.01  # a number beside the middle of two
