@@ -10,11 +10,13 @@ import tilewright as ct
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Block, Function
 from tilewright.ir.dtypes import DType, bfloat16, float32
-from tilewright.ir.ops.arith import Add, Cast, Max
+from tilewright.ir.gpu_stage import DEEPER, num_warps
+from tilewright.ir.ops.arith import Add, Cast, Max, Mul
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.types import TileType
 from tilewright.runtime.launch import specialization
+from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.pipelines import optimize
 
 
@@ -26,11 +28,15 @@ def streamed(columns: int, dtype: DType) -> Function:
     return k.function()
 
 
-def reduced(columns: int, dtype: DType) -> Function:
+def reduced(columns: int, dtype: DType, *, beside: bool = False) -> Function:
+    """With ``beside``, what is reduced is the product of two tiles that are loaded."""
     k = KernelBuilder()
     x, y = k.array("x", dtype, 1), k.array("y", float32, 1)
     tile = k.load_tile(x, (columns,), [k.bid(0)])
     wide = tile if dtype is float32 else k.emit(Cast, tile, dtype=float32)
+    if beside:
+        other = k.load_tile(k.array("z", dtype, 1), (columns,), [k.bid(0)])
+        wide = k.emit(Mul, wide, k.emit(Cast, other, dtype=float32))
     body = Block((TileType(float32), TileType(float32)))
     with k.b.at(body):
         k.b.emit_op(Yield, [k.b.emit(Max, *body.args)])
@@ -57,6 +63,20 @@ def reduced(columns: int, dtype: DType) -> Function:
 def test_warps(make: object, columns: int, dtype: DType, warps: int) -> None:
     assert callable(make)
     assert suitable_warps(make(columns, dtype)) == warps
+
+
+@pytest.mark.parametrize(("columns", "many", "one"), [(1024, 1, 2), (4096, 4, 8), (16384, 16, 16)])
+def test_a_block_alone_on_an_sm_has_more_warps(columns: int, many: int, one: int) -> None:
+    function = reduced(columns, bfloat16)
+    assert [suitable_warps(function, blocks=blocks) for blocks in (0, 2, 1)] == [many, many, one]
+    lowered = lower_to_gpu(function, None)
+    assert (DEEPER in lowered.hints) == (many != one)
+    assert num_warps(lower_to_gpu(function, None, blocks=1)) == one
+
+
+def test_all_rows_that_a_block_waits_for_are_bytes_under_way() -> None:
+    """Of one row of two an SM would have too few with one CTA, which then has as many warps as suit the arithmetic."""
+    assert suitable_warps(reduced(16384, bfloat16, beside=True)) == 16
 
 
 @ct.kernel

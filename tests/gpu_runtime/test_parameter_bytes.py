@@ -183,7 +183,8 @@ def test_the_driver_finds_what_the_kernel_is_passed(
 
 
 def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A native launch picks the variant for its grid if only handle and shared memory differ, and gives up if not."""
+    """A native launch picks the variant for its grid if only handle, threads and shared memory differ, and gives up if
+    not."""
     on = Recorder()
     on.sizes, on.processors = [8], 10
     monkeypatch.setattr(driver, "load", lambda: on)
@@ -193,8 +194,8 @@ def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: py
     kernel = GpuExecutable(function, Artifact(binary, ("u64",), (), 0, depths=(8, 6)), FIRST, dict)
     variants = {}
     for handle, stages, blocks, other in (
-        (24, 8, 1, dataclasses.replace(binary, shared_bytes=900)),
-        (32, 6, 2, dataclasses.replace(binary, threads=256)),
+        (24, 8, 1, dataclasses.replace(binary, threads=256, shared_bytes=900)),
+        (32, 6, 2, dataclasses.replace(binary, num_ctas=2)),
     ):
         constraints = dataclasses.replace(FIRST, stages=stages, blocks=blocks)
         variants[constraints] = GpuExecutable(function, Artifact(other, ("u64",), (), 0), constraints, dict)
@@ -205,7 +206,8 @@ def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: py
     enter = entered(found)
     memory = ctypes.c_uint64(16)
     assert [enter(ctypes.addressof(memory), blocks, 1, 1, 0) for blocks in (10, 11, 20, 21)] == [0, 1, 1, 0]
-    assert [(s.handle, s.shape[0], s.shape[-1]) for s in on.seen] == [(24, 10, 900), (HANDLE, 21, 100)]
+    shapes = [(s.handle, s.shape[0], s.shape[3], s.shape[-1]) for s in on.seen]
+    assert shapes == [(24, 10, 256, 900), (HANDLE, 21, 128, 100)]
 
 
 def test_small_values_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,11 +31,11 @@ class ParameterLayout:
         self.formats, self.added = artifact.formats, artifact.hidden
         self.maps = [MapEncoder(d, box) for d, box in zip(artifact.descriptors, binary.descriptors)]
         self.pairs = any(d.pairs for d in artifact.descriptors)  # clusters of 2, where the grid's width is even
-        self.ctas, self.shared_bytes = binary.num_ctas, binary.shared_bytes  # of a block of the grid, and of a CTA
+        self.ctas = binary.num_ctas  # of a block of the grid
+        self.threads, self.shared_bytes = binary.threads, binary.shared_bytes  # of a CTA
         self.attributes = b"".join(_attributes(2 if self.pairs else binary.num_ctas))
         tables = artifact.tables, artifact.capacity
         self._described = (self.formats, self.added, artifact.descriptors, binary.descriptors, *tables)
-        self._threads = binary.threads
 
     @property
     def attribute_count(self) -> int:
@@ -49,18 +49,19 @@ class ParameterLayout:
         """What ``_CONFIG`` packs. The launch attributes are at the address ``attributes``."""
         x, y, z = grid
         count = 0 if self.pairs and x % 2 != 0 else self.attribute_count
-        return x * self.ctas, y, z, self._threads, 1, 1, self.shared_bytes, stream, attributes, count
+        return x * self.ctas, y, z, self.threads, 1, 1, self.shared_bytes, stream, attributes, count
 
     def launched_like(self, other: ParameterLayout) -> bool:
-        """Whether both take the same parameters, threads and attributes."""
-        mine, others = ((x._described, x._threads, x.attributes, x.ctas) for x in (self, other))
+        """Whether both take the same parameters and attributes."""
+        mine, others = ((x._described, x.attributes, x.ctas) for x in (self, other))
         return mine == others
 
 
 class LaunchParameters:
     """The numbers, pointers to them, and the configuration."""
 
-    SHARED, STREAM, ATTRIBUTES = 24, 32, 48  # offsets in the configuration; of attributes that of their number
+    # Offsets in the configuration; of attributes that of their number.
+    THREADS, SHARED, STREAM, ATTRIBUTES = 12, 24, 32, 48
 
     def __init__(self, layout: ParameterLayout) -> None:
         self.layout = layout

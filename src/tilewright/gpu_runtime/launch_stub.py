@@ -106,17 +106,21 @@ def _call(body: Body, name: str, *arguments: str) -> str:
 def _variant(
     body: Body, layout: ParameterLayout, handle: str, others: Sequence[tuple[int, Loaded | None]], config: str
 ) -> str:
-    """The handle of the variant for the grid; its bytes of shared memory go to ``config``."""
-    blocks, size = body.let(f"mul i64 {body.let('mul i64 %x, %y')}, %z"), str(layout.shared_bytes)
+    """The handle of the variant for the grid; its threads and bytes of shared memory go to ``config``."""
+    blocks = body.let(f"mul i64 {body.let('mul i64 %x, %y')}, %z")
+    threads, size = str(layout.threads), str(layout.shared_bytes)
     for most, variant in reversed(others):
         fits = body.let(f"icmp sle i64 {blocks}, {most}")
-        other, bytes_ = "null", 0
+        other, like = "null", layout
         if variant is not None and variant[0].launched_like(layout):
-            other, bytes_ = body.external(variant[1].handle.value or 0), variant[0].shared_bytes
-            body.kept.append(variant[1])
+            like, kernel = variant
+            other = body.external(kernel.handle.value or 0)
+            body.kept.append(kernel)
         handle = body.let(f"select i1 {fits}, ptr {other}, ptr {handle}")
-        size = body.let(f"select i1 {fits}, i32 {bytes_}, i32 {size}")
+        threads = body.let(f"select i1 {fits}, i32 {like.threads}, i32 {threads}")
+        size = body.let(f"select i1 {fits}, i32 {like.shared_bytes}, i32 {size}")
     body.require(body.let(f"icmp ne ptr {handle}, null"))
+    body.store("i32", threads, config, LaunchParameters.THREADS)
     body.store("i32", size, config, LaunchParameters.SHARED)
     return handle
 

@@ -29,6 +29,7 @@ from tilewright.ir.ops.memory import (
     StoreView,
 )
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
+from tilewright.ir.reachable import reachable
 from tilewright.ir.types import TileType
 
 _FEWEST, _MOST = 2, 32
@@ -56,6 +57,7 @@ _ELEMENTS_OF_ONE_WARP = 32  # of a thread
 # Where rows are in parts of 8,192 elements, of which warps wait for each other only when all are summed up: on an H200
 # layer norm of 65,536 columns of bfloat16 has 2,379 GB/s with 16 and 2,229 with 8, softmax of 131,072 1,754 and 1,633.
 _WARPS_OF_PARTS = 16
+_WARPS_OF_ONE_BLOCK = 8  # for a row, where a grid has a block for each SM: 132x4096 418 GB/s, with 4 392, with 16 410
 _SPILLED = 1.25  # how many times the registers that there are a thread may need, before it is slow
 
 
@@ -64,8 +66,8 @@ def _is_wide(op: MmaOp, *, f32: bool) -> bool:
     return op.x.tile.element is tfloat32 or (f32 and op.x.tile.element is float32)
 
 
-def suitable_warps(function: Function, *, f32: bool = False) -> int:
-    """A power of two up to 32."""
+def suitable_warps(function: Function, *, f32: bool = False, blocks: int = 0) -> int:
+    """A power of two up to 32, for a grid that puts no more than so many ``blocks`` on an SM (0: many)."""
     mmas = function.ops_of(MmaOp)
     if mmas:
         words = {op: op.acc.tile.size * max(op.acc.tile.element.bytes // 4, 1) for op in mmas}
@@ -89,7 +91,7 @@ def suitable_warps(function: Function, *, f32: bool = False) -> int:
         return _WARPS_OF_PARTS
     largest = max((_kept(op) for op in function.walk()), default=0)
     if function.ops_of(CombiningOp):
-        return _warps_of_rows(function, largest)
+        return _warps_of_rows(function, largest, blocks)
     warps = _FEWEST_TO_EXCHANGE if function.ops_of(Permute) else _FEWEST
     elements = _elements(function)
     moving = _warps_with(largest, elements, warps)
@@ -142,14 +144,17 @@ def _registers(words: float, warps: int) -> float:
     return _OTHER_REGISTERS + words / (warps * LANES)
 
 
-def _warps_of_rows(function: Function, size: int) -> int:
+def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
     """For tiles of up to ``size`` elements that are reduced."""
     loads = function.ops_of((Load, LoadView))
-    row = max((op.results[0].tile.size * _bits(op.results[0]) // 8 for op in loads), default=size * 4)
+    sizes = {op: op.results[0].tile.size * _bits(op.results[0]) // 8 for op in loads}
+    row = max(sizes.values(), default=size * 4)
     words = _words_of_an_element(function, size) * size
     loops = [op.parent for op in loads if isinstance(op.parent, LoopOp)]
     combined = [op for loop in dict.fromkeys(loops) for op in loop.walk() if isinstance(op, CombiningOp)]
     looped = bool(combined)
+    if not loops:  # a CTA waits for all at once
+        row = max(row, sum(n for op, n in sizes.items() if _is_reduced(op)))
     writes = any(has_effect(op, Effect.WRITE) for loop in loops for op in loop.walk())
     resident = _RESIDENT_WARPS if writes or not looped else _RESIDENT_WARPS_TO_REDUCE
     sums = any(init.tile.size == size for loop in loops for init in loop.inits)
@@ -161,11 +166,18 @@ def _warps_of_rows(function: Function, size: int) -> int:
 
     # More where a CTA waits for the next row; one where no thread has more than it hides the latency of.
     fewest = 4 if looped else 1 if size <= LANES * _ELEMENTS_OF_ONE_WARP else 2
+    if blocks == 1 and not looped:  # nothing else is on the SM
+        fewest = max(fewest, min(size // (LANES * _ELEMENTS), _WARPS_OF_ONE_BLOCK))
     room = 1 if looped else _SPILLED  # what is spilled in a loop is so in each iteration
     fitting = [w for w in _fitting(words, room) if w >= fewest]
     if sums and len(combined) > 1:  # a CTA waits more than once for all, and no other one hides that
         return min(fitting, default=_MOST)
     return max(fitting, key=merit, default=_MOST)
+
+
+def _is_reduced(op: Op) -> bool:
+    """Whether what ``op`` loads is combined."""
+    return any(isinstance(o, CombiningOp) for o in reachable([op], lambda o: (u for r in o.results for u in r.users)))
 
 
 def _words_of_an_element(function: Function, size: int) -> float:

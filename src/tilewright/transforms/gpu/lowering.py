@@ -6,7 +6,7 @@ from tilewright.analysis.gpu.target import TF32_ROUNDING, GpuTarget
 from tilewright.analysis.gpu.tensor_memory import OutOfTensorMemory
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import CTAS_OF_SM, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
+from tilewright.ir.gpu_stage import CTAS_OF_SM, DEEPER, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
 from tilewright.ir.ops.floats import Tanh
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.rewrite import with_body
@@ -147,8 +147,11 @@ def lower_to_gpu(
         if WGMMA_REFUSED in made.hints:
             function = with_body(function, function.body)
             function.hints[WGMMA_REFUSED] = made.hints[WGMMA_REFUSED]
-    warps = num_warps or suitable_warps(function, f32=f32)
-    return _within(function, warps, num_stages, shared_bytes, blocks, **how)
+    warps = num_warps or suitable_warps(function, f32=f32, blocks=blocks)
+    made = _within(function, warps, num_stages, shared_bytes, blocks, **how)
+    if not num_warps and not blocks and suitable_warps(function, f32=f32, blocks=1) != warps:
+        made.hints[DEEPER] = made.hints.get(DEEPER) or (STAGES,)
+    return made
 
 
 def reshaped(function: Function, shaping: Pass) -> Function:
