@@ -34,7 +34,8 @@ def narrowed(value: Value) -> Sequence[Op]:
 def is_summed_or_narrowed(value: Value) -> bool:
     """Whether a number is only added to others of its thread, or divided and then rounded to 16 bits: what follows from
     it would be as far from the truth if it were a few units of the last place of float32 off."""
-    return all(_sums(user) or (isinstance(user, Div) and user.lhs is value and _rounds(user)) for user in value.users)
+    users = list(value.users)
+    return bool(users) and all(_sums(u) or (isinstance(u, Div) and u.lhs is value and _rounds(u)) for u in users)
 
 
 def _sums(op: Op) -> bool:

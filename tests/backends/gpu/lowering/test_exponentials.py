@@ -23,8 +23,9 @@ def quotient(x, by, out, T: ct.Constant[int]):
 
 def test_sums() -> None:
     """In each row all numbers are alike: subnormal results, zeros, infinities and NaN are what they should be."""
-    x = np.repeat(np.float32([-0.3, 1, -20, 80, 88.7, -87.5, -100, -104, 89, 0, -np.inf, np.inf, np.nan]), 256)
-    x = x.reshape(-1, 256)
+    special = [-0.3, 1, -20, 80, 88.7, -87.5, -100, -104, 89, 0, -np.inf, np.inf, np.nan]
+    large = 2.0 ** np.arange(7, 127, 4) * np.linspace(1, 1.9, 30)
+    x = np.repeat(np.float32([*special, *large, *-large]), 256).reshape(-1, 256)
     found = np.zeros((len(x), 1), np.float32)
     with ptx_backend(1, "sm_90") as ptx, np.errstate(all="ignore"):
         ct.launch(None, (len(x),), summed, (x, found, x.shape[1]), backend=ptx)
