@@ -375,8 +375,8 @@ mul.rn.f32 $0, f, power; }""".replace("\n", " ")
 
 
 # e**x = (2**t)**2 * (1 + d) with t about x * log2(e) / 2 and d what that lacks. The power is squared last, so that the
-# result is subnormal where it has to be. With t rounded down, d is above zero where the power may be infinite, as the two
-# factors make less than 1. For an infinite x, d is no number, and is made 1.
+# result is subnormal where it has to be. With t rounded down, d is above zero where the power may be infinite, as the
+# product of both factors is below 1. For an infinite x, d is no number, and is made 1.
 _EXP_OF_SUMS = """{ .reg .f32 t, d, power;
 mul.rm.f32 t, $1, 0f3F38AA3B;
 fma.rn.f32 d, t, 0fBFB17218, $1;
