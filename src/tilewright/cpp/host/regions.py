@@ -452,21 +452,23 @@ class Names:
         return f'"tw.{name}.{self.symbol}"'
 
     def loop(self, k: int) -> str:
-        return f"!{self.first + 3 * k + 2}"
+        return f"!{self.first + 2 * k + 1}"
 
     def group(self, k: int) -> str:
-        return f"!{self.first + 3 * k + 3}"
+        return f"!{self.first + 2 * k + 2}"
 
     @property
     def whole(self) -> str:
         """What says of a loop that it is to be unrolled."""
         return f"!{self.first}"
 
-    def metadata(self, regions: int) -> list[str]:
-        lines = [f"{self.whole} = distinct !{{{self.whole}, !{self.first + 1}}}"]
-        lines += [f'!{self.first + 1} = !{{!"llvm.loop.unroll.full"}}']
-        for k in range(regions):
-            access = f"!{self.first + 3 * k + 4}"
-            lines += [f"{self.loop(k)} = distinct !{{{self.loop(k)}, {access}}}", f"{self.group(k)} = distinct !{{}}"]
-            lines += [f'{access} = !{{!"llvm.loop.parallel_accesses", {self.group(k)}}}']
+    def metadata(self, kernel: Split) -> list[str]:
+        """The lines that say so. Loops over the threads of a block do one vector at a time: several loads behind each
+        other, and then several stores, keep processors from loading ahead."""
+        lines = [f'{self.whole} = distinct !{{{self.whole}, !{{!"llvm.loop.unroll.full"}}}}']
+        once = "" if kernel.by_warps else ', !{!"llvm.loop.interleave.count", i32 1}'
+        for k in range(len(kernel.regions)):
+            access = f'!{{!"llvm.loop.parallel_accesses", {self.group(k)}}}'
+            lines += [f"{self.loop(k)} = distinct !{{{self.loop(k)}, {access}{once}}}"]
+            lines += [f"{self.group(k)} = distinct !{{}}"]
         return lines

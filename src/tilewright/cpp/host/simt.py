@@ -425,7 +425,7 @@ def _split_functions(
     loads, values = _arguments(parameters)
     names = Names(symbol, entry("block", symbol), debug.next)
     every = [*parameters, *(f"i32 %tw.c{i}" for i in range(_COORDINATES))]
-    debug.add_lines(names.metadata(len(kernel.regions)))
+    debug.add_lines(names.metadata(kernel))
     subprogram = definition.subprogram
     permuted = reads(kernel) if kernel.by_warps else {}
     regions = region_functions(kernel, names, every, debug, subprogram, permuted)
