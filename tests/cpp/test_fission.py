@@ -557,6 +557,70 @@ def test_threads_of_which_each_nth_or_the_first_by_a_product_do_something(tmp_pa
     assert printed(tmp_path / "program.cu", EACH_NTH) == ("0 wrong, cudaSuccess\n", "")
 
 
+FIRST = r"""#include <cstdio>
+#include <cooperative_groups.h>
+#include <cuda_runtime.h>
+namespace cg = cooperative_groups;
+#define ROW threadIdx.x
+#define PLANE (threadIdx.y * blockDim.x + threadIdx.x)
+#define RANK ((threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x)
+#define GROUP cg::this_thread_block().thread_rank()
+#define KERNELS(name, number, condition)                                                          \
+  __global__ void name##_block(int* out, int n) {                                                 \
+    __shared__ int s[256];                                                                        \
+    s[RANK] = 0;                                                                                  \
+    __syncthreads();                                                                              \
+    int t = number;                                                                               \
+    if (condition) s[RANK] += 100 + threadIdx.x + 10 * threadIdx.y;                               \
+    __syncthreads();                                                                              \
+    out[RANK] = s[RANK];                                                                          \
+  }                                                                                               \
+  __global__ void name##_warps(int* out, int n) {                                                 \
+    out[RANK] = 0;                                                                                \
+    int v = __shfl_xor_sync(__activemask(), n, 1), u = RANK % 32 < 7 ? out[RANK] : v - n, t = number; \
+    if (condition) out[RANK] += 100 + threadIdx.x + 10 * threadIdx.y + u + v - n;                 \
+  }
+KERNELS(row_first, ROW, t == 0)
+KERNELS(row_few, ROW, t < n)
+KERNELS(plane_first, PLANE, t == 0)
+KERNELS(plane_few, PLANE, t < n)
+KERNELS(rank_first, RANK, t == 0)
+KERNELS(rank_few, RANK, t < n)
+KERNELS(rank_most, RANK, t >= n)
+KERNELS(group_first, GROUP, t == 0)
+KERNELS(group_few, GROUP, t < n)
+int main() {
+  int *out, wrong = 0;
+  cudaMallocManaged(&out, 1024);
+  auto check = [&](char const* name, auto kernel, int which, auto condition) {
+    for (dim3 b : {dim3(64), dim3(40), dim3(8, 8), dim3(32, 2), dim3(16, 4), dim3(4, 4, 4), dim3(64, 1, 2), dim3(96, 2)})
+      for (int n : {0, 5, 33, 70}) {
+        kernel<<<1, b>>>(out, n);
+        wrong += cudaDeviceSynchronize() != cudaSuccess;
+        for (unsigned z = 0, i = 0; z < b.z; ++z)
+          for (unsigned y = 0; y < b.y; ++y)
+            for (unsigned x = 0; x < b.x; ++x, ++i) {
+              int numbers[] = {int(x), int(y * b.x + x), int(i)};
+              int want = condition(numbers[which], n) ? 100 + x + 10 * y : 0;
+              if (out[i] != want) { ++wrong; if (wrong < 9) printf("%s %d %d %d: %d\n", name, b.x, b.y, n, i); }
+            }
+      }
+  };
+#define CHECK(name, which, condition) \
+  check(#name, name##_block, which, [](int t, int n) { return condition; }); \
+  check(#name " by warps", name##_warps, which, [](int t, int n) { return condition; });
+  CHECK(row_first, 0, t == 0) CHECK(row_few, 0, t < n) CHECK(plane_first, 1, t == 0) CHECK(plane_few, 1, t < n)
+  CHECK(rank_first, 2, t == 0) CHECK(rank_few, 2, t < n) CHECK(rank_most, 2, t >= n)
+  CHECK(group_first, 2, t == 0) CHECK(group_few, 2, t < n)
+  printf("%d wrong\n", wrong);
+}
+"""
+
+
+def test_the_first_threads_of_a_row_a_plane_and_a_block(tmp_path: Path) -> None:
+    assert printed(tmp_path / "program.cu", FIRST) == ("0 wrong\n", "")
+
+
 def test_a_distance_of_zero_divides_by_it(tmp_path: Path) -> None:
     text = """#include <cstdio>
 #include <cuda_runtime.h>

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.cpp.host.control_flow import components, definitions_of, loops
 from tilewright.cpp.host.debug_info import Line
-from tilewright.cpp.host.guards import Guard, Values, guard, in_plane
+from tilewright.cpp.host.guards import IN_BLOCK, IN_PLANE, Guard, Values, guard, in_plane
 from tilewright.cpp.host.liveness import carried
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.strides import YIELD
@@ -36,6 +36,7 @@ RUNTIME = {  # functions of the runtime that split kernels call
     "llvm.cttz.i32": "declare i32 @llvm.cttz.i32(i32, i1)",
     "llvm.abs.i64": "declare i64 @llvm.abs.i64(i64, i1)",
     "llvm.umin.i32": "declare i32 @llvm.umin.i32(i32, i32)",
+    "llvm.usub.sat.i64": "declare i64 @llvm.usub.sat.i64(i64, i64)",
     "llvm.umin.i64": "declare i64 @llvm.umin.i64(i64, i64)",
     "llvm.smax.i64": "declare i64 @llvm.smax.i64(i64, i64)",
     "__tw_simt_parts": "declare i1 @__tw_simt_parts(ptr, i32)",
@@ -120,6 +121,13 @@ class Split:
             return {"set": "i32", "last": "31", "widen": "zext i32", "widened": " to i64", **narrow}
         narrow = {"widen32": "zext i32", "widened32": " to i64"}
         return {"set": "i64", "last": "63", "widen": "add i64", "widened": ", 0", **narrow}
+
+    def knows_rows(self, k: int) -> bool:
+        """Whether region ``k`` knows a thread by more than its number in a plane of the block, which is its ``%tw.c0``
+        and its row 0 otherwise."""
+        used = names_in(self.regions[k])
+        lines = [line for name, lines in self.recomputed.items() if name in used for line in lines]
+        return bool(used.union(*(instruction(line).names for line in lines)) & {"%tw.c0", "%tw.c1"})
 
     @property
     def yields(self) -> list[int]:
@@ -261,7 +269,7 @@ def _with_frame(kernel: Split) -> Split:
     same = set() if kernel.by_warps else uniform(kernel.regions, set(plain), kernel.allocas)
     apart = _apart(kernel, plain)
     same -= apart
-    if not kernel.by_warps and not kernel.yields:
+    if not kernel.yields:
         kernel.guards.update(_guards(kernel, same, plain))
     kernel.uniform.extend(name for name in kernel.frame if name in same)
     kernel.frame[:] = [name for name in kernel.frame if name not in same]
@@ -294,9 +302,17 @@ def _guards(kernel: Split, same: set[str], plain: Collection[str]) -> dict[int, 
     known = uniform_values({**definitions, **{name: f"  {name} = alloca i8" for name in kernel.allocas}}, same)
     quiet = {i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.predicate == "0"}
     own = {name for name in plain if name not in kernel.frame or name in same}
-    values = Values(known, definitions, kernel.recomputed, kernel.ranges)
-    found = (guard(region, values, plain, own, quiet) for region in kernel.regions)
-    return {number: each for number, each in enumerate(found) if each is not None}
+    found = dict[int, Guard]()
+    rows = [kernel.knows_rows(k) for k in range(len(kernel.regions))]
+    for k, region in enumerate(kernel.regions):
+        # Warps are loops over threads of a row where any region knows rows, or of the whole block.
+        numbers = ["%tw.c0" if rows[k] or (kernel.by_warps and any(rows)) else IN_PLANE]
+        for number in [*numbers, *([IN_BLOCK] if kernel.by_warps else [])]:
+            values = Values(known, definitions, kernel.recomputed, number, kernel.ranges)
+            each = guard(region, values, plain, own, quiet)
+            if each is not None and (each.only_first or not kernel.by_warps):
+                found[k] = each
+    return found
 
 
 def _pointed_to(kernel: Split, plain: Collection[str]) -> set[str]:

@@ -17,6 +17,7 @@ from tilewright.ir.reachable import reachable
 
 IN_PLANE = "%tw.flat"  # threadIdx.y * blockDim.x + threadIdx.x
 IN_BLOCK = "%tw.rank"  # (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x
+_DISTANCE = "%tw.bound.at"  # where it is stored
 _FITS = 1 << 21  # times the threads of a block
 _SWAPPED = {"ult": "ugt", "slt": "sgt", "ule": "uge", "sle": "sge", "eq": "eq"}
 _SWAPPED |= {other: how for how, other in _SWAPPED.items()} | {"ne": "ne"}
@@ -26,20 +27,29 @@ _NOT = {"uge": "ult", "sge": "slt", "ugt": "ule", "sgt": "sle", "ne": "eq"}
 @dataclass(frozen=True)
 class Guard:
     """A region in two: ``asked`` stores in ``%tw.bound`` how many threads of a row run ``body``, and behind it of which
-    distance, ends as all do, and leaves behind what is uniform; ``body`` leaves none of that, and ends anywhere."""
+    distance, ends as all do, and leaves behind what is uniform; ``body`` leaves none of that, and ends anywhere.
+    ``number`` is the one of a thread by which these are known."""
 
     asked: list[Block]
     body: list[Block]
+    number: str = ""
+
+    @property
+    def only_first(self) -> bool:
+        """Whether it is neighbours that do something."""
+        return not any(instruction(line).result == _DISTANCE for block in self.asked for line in block.lines)
 
 
 @dataclass(frozen=True)
 class Values:
     """What is known of the values of a kernel: which are ``uniform``, the lines of their ``definitions``, those that
-    give variables that each region computes; in ``ranges`` of threads of the grid, sums with the first do not wrap."""
+    give variables that each region computes, and which of the numbers of a thread is ``number``, by which regions are
+    loops; in ``ranges`` of threads of the grid, sums with the first do not wrap."""
 
     uniform: Mapping[str, bool]
     definitions: Mapping[str, str]
     recomputed: Mapping[str, Sequence[str]]
+    number: str
     ranges: bool = False
 
     def is_same(self, value: str) -> bool:
@@ -72,6 +82,12 @@ def in_plane(lines: Iterable[str]) -> list[str]:
 
     def edited(line: str) -> str:
         i = instruction(line)
+        if i.op == "icmp" and i.words <= {"eq", "ne"} and i.type == "i32":  # of a number with 0, as LLVM writes it
+            for a, b in (i.values, i.values[::-1]):
+                minus = _definition(b, definitions)
+                first = row(minus.values[1]) if plain(a) == "%tw.c0" and minus.op == "sub" else ""
+                if first and minus.values[0] == "0":
+                    return f"  {i.result} = icmp {min(i.words)} i32 {first}, 0{line[i.end :]}"
         number = next((row(b) for a, b in parts(i.result, "add") if a == "%tw.c0" and row(b)), "")
         return f"  {i.result} = add i32 {number}, 0{line[i.end :]}" if number else line
 
@@ -104,6 +120,7 @@ def guard(
     skipping: dict[str, tuple[str, str]] = {}  # the block that parts, what those go on with who do something, and not
     bounds: dict[str, list[str]] = {}
     exact: dict[str, bool] = {}
+    parted: list[str] = []  # blocks where threads part before that, until it
 
     def after(name: str) -> list[str]:
         block = blocks[name]
@@ -113,18 +130,22 @@ def guard(
         own = replace(values, definitions={**values.definitions, **_forwarded(block, variables)})
         found = _bound(own.definition(branch.values[0]), own)
         if found is None:
-            return [*block.successors(), ""]
+            parted.append(name)
+            return block.successors()
         bounds[name], first, exact[name] = found
         yes, no = branch.labels
         skipping[name] = (yes, no) if first else (no, yes)
         return [skipping[name][1]]
 
-    prefix = set(reachable([start], lambda name: after(name) if name else []))
-    if len(skipping) != 1 or "" in prefix:
+    prefix = set(reachable([start], after))
+    if len(skipping) != 1:
         return None
     ((at, (work, skip)),) = skipping.items()
+    joins = post_dominators({name: block.successors() for name, block in blocks.items()}) if parted else {}
+    if not all(at in joins[name] for name in parted):
+        return None
     behind = set(reachable([work, skip], lambda name: blocks[name].successors()))
-    if at in behind or not all(_is_quiet(blocks[name], variables, private) for name in prefix):
+    if at in behind or not all(_is_quiet(blocks[name], private) for name in prefix):
         return None
     after_both = post_dominators({name: blocks[name].successors() for name in behind})
     common = after_both[work] & after_both[skip]
@@ -148,7 +169,7 @@ def guard(
             body.append(replace(block, lines=["  ret void"], barrier=0))
         elif name in of_work:
             body.append(block)
-    return Guard(asked, body)
+    return Guard(asked, body, values.number)
 
 
 def _going_to(block: Block, target: str, before: Sequence[str]) -> list[str]:
@@ -182,8 +203,8 @@ def _bound(comparison: Instruction, values: Values) -> tuple[list[str], bool, bo
     if remains and _is_number(rest.values[0], values) and values.is_same(rest.values[1]):
         lines = [f"  %tw.bound.w = {'sext' if rest.op == 'srem' else 'zext'} i32 {rest.values[1]} to i64"]
         lines += ["  %tw.bound.s = call i64 @llvm.abs.i64(i64 %tw.bound.w, i1 false)", "  store i64 -1, ptr %tw.bound"]
-        at = "  %tw.bound.at = getelementptr i64, ptr %tw.bound, i64 1"
-        return [*lines, at, "  store i64 %tw.bound.s, ptr %tw.bound.at"], how == "eq", True
+        at = f"  {_DISTANCE} = getelementptr i64, ptr %tw.bound, i64 1"
+        return [*lines, at, f"  store i64 %tw.bound.s, ptr {_DISTANCE}"], how == "eq", True
     if values.is_same(number):
         how, bound, number = _SWAPPED[how], number, bound
     if not values.is_same(bound):
@@ -251,8 +272,8 @@ def _factor(value: str, values: Values) -> str | None:
 
 
 def _is_number(value: str, values: Values) -> bool:
-    """Whether ``value`` counts the threads of a row, or of a plane."""
-    if value in ("%tw.c0", IN_PLANE):
+    """Whether ``value`` is the number of a thread."""
+    if value == values.number:
         return True
     i, same = values.definition(value), _same(value, values.definitions)
     if i.op in ("sext", "zext") and (i.type, i.to) == ("i32", "i64"):
@@ -265,11 +286,12 @@ def _is_number(value: str, values: Values) -> bool:
     return stored.type == "i32" and _is_number(stored.values[0], values)
 
 
-def _is_quiet(block: Block, variables: Collection[str], private: Collection[str]) -> bool:
-    """Whether nothing but ``private`` variables changes in a block, which depends on no memory but ``variables``."""
+def _is_quiet(block: Block, private: Collection[str]) -> bool:
+    """Whether nothing but ``private`` variables changes in a block."""
     for i in map(instruction, block.lines):
         allowed = i.is_pure or i.labels or i.op in ("ret", "unreachable", "]") or i.callee.startswith(LIFETIME)
-        if not (i.variable in (private if i.op == "store" else variables) if i.variable else allowed):
+        reads = i.op == "load" and not i.words
+        if not (i.variable in private if i.op == "store" else allowed or reads):
             return False
     return True
 

@@ -82,12 +82,13 @@ def region_functions(
         if k in even:
             counts = (f"ptr %tw.even{kernel.frame.index(name)}" for name in even[k])
             add(names.even(k), region, group, ", ".join([given, *counts]), even[k])
-        if k in permuted and permuted[k].lines:
+        if k in permuted and permuted[k].lines and guard is None:
             add(names.permuted(k), region, group, given, words=permuted[k])
-        if guard is None:
+        if guard is None or kernel.by_warps:
             add(names.region(k), region, group, given, kernel.even)
-        else:
-            add(names.region(k), guard.body, group, given, leaving=())
+        if guard is not None:
+            words = permuted.get(k) if kernel.by_warps else None
+            add(names.some(k), guard.body, group, given, words=words, leaving=())
             add(names.asked(k), guard.asked, "", f"{given}, ptr %tw.bound")
     return texts
 
@@ -107,14 +108,6 @@ def even_counts(kernel: Split) -> dict[int, list[str]]:
     known = live(kernel.regions, counts) if counts else []
     starts = (k for k, barrier in enumerate(kernel.barriers, 1) if barrier.kind == YIELD)
     return {k: sorted(known[k]) for k in starts if counts and known[k]}
-
-
-def knows_rows(kernel: Split, k: int) -> bool:
-    """Whether region ``k`` knows a thread by more than its number in a plane of the block, which is its ``%tw.c0`` and
-    its row 0 otherwise."""
-    used = names_in(kernel.regions[k])
-    lines = [line for name, lines in kernel.recomputed.items() if name in used for line in lines]
-    return bool(used.union(*(instruction(line).names for line in lines)) & {"%tw.c0", "%tw.c1"})
 
 
 def _permuted(words: Reads) -> tuple[list[str], dict[str, str]]:
@@ -168,7 +161,7 @@ def _region(
     lines += ["  %tw.row = mul i32 %tw.c1, %tw.c6", f"  {IN_PLANE} = add i32 %tw.c0, %tw.row"]
     allocas = ((name, type) for name, type in kernel.allocas.items() if name in used and name not in kernel.frame)
     lines += [f"  {name} = alloca {type}{kernel.alignments.get(name, '')}" for name, type in allocas]
-    leave, ends = list[str](), list[str]()
+    leave, ends, given = list[str](), list[str](), dict[str, str]()
     for i, name in enumerate(kernel.uniform):
         type = kernel.allocas[name]
         if name in used:
@@ -207,22 +200,40 @@ def _region(
                 line = "  br label %tw.exit"
             lines.append(becomes.get(line, line))
         if block.barrier:
+            barrier = kernel.barriers[block.barrier - 1]
             ends.append(f"[ {block.barrier}, %{block.label} ]")
-            lines += [*_vote(kernel.barriers[block.barrier - 1], number), "  br label %tw.exit"]
+            lines += [*_vote(barrier, number), "  br label %tw.exit"]
+            if barrier.mask:
+                given[f"%{block.label}"] = f"%tw.gives{number}"
     if not ends:
         return lines
-    return [*lines, "tw.exit:", f"  %tw.end = phi i32 {', '.join(ends)}", *leave, "  ret i32 %tw.end"]
+    gives = [_gives(kernel, region, word, given, ends) for word in ("i32", "i64")]
+    phis = [f"  %tw.end = phi i32 {', '.join(ends)}", *(phi for phi, _ in gives if phi)]
+    return [*lines, "tw.exit:", *phis, *(line for _, each in gives for line in each), *leave, "  ret i32 %tw.end"]
+
+
+def _gives(
+    kernel: Split, region: Sequence[Block], word: str, given: Mapping[str, str], ends: Sequence[str]
+) -> tuple[str, list[str]]:
+    """A phi and lines that store the words of lanes, by the blocks where they give them. One that ends elsewhere stores
+    nothing that anybody reads: masked stores would be slow to load from."""
+    own = {f"%{b.label}" for b in region if b.barrier and kernel.barriers[b.barrier - 1].word == word} & given.keys()
+    if not own:
+        return "", []
+    names = [end[2:-2].rpartition(", ")[2] for end in ends]
+    phi = ", ".join(f"[ {given[name] if name in own else 'poison'}, {name} ]" for name in names)
+    at = f"%tw.word.{word}"
+    lines = [f"  {at}.base = getelementptr i8, ptr %tw.given, i64 {HALVES if word == 'i32' else 0}"]
+    lines += [f"  {at}.at = getelementptr {word}, ptr {at}.base, i64 %tw.lane", f"  store {word} {at}, ptr {at}.at"]
+    return f"  {at} = phi {word} {phi}", lines
 
 
 def _vote(barrier: Barrier, number: int) -> list[str]:
-    """What a thread leaves behind at a barrier."""
+    """What a thread leaves behind at a barrier; its word, where it gives one, is in a variable."""
     if barrier.mask:
         word, gives = barrier.word, f"%tw.gives{number}"
-        lines = [f"  {gives}.base = getelementptr i8, ptr %tw.given, i64 {HALVES if word == 'i32' else 0}"]
-        lines += [f"  {gives} = getelementptr {word}, ptr {gives}.base, i64 %tw.lane"]
-        lines += [f"  {gives}.v = lshr i64 {barrier.predicate}, 0"] if word == "i64" else []
-        lines += [f"  {gives}.v = trunc i64 {barrier.predicate} to i32"] if word == "i32" else []
-        lines += [f"  store {word} {gives}.v, ptr {gives}"]
+        lines = [f"  {gives} = lshr i64 {barrier.predicate}, 0"] if word == "i64" else []
+        lines += [f"  {gives} = trunc i64 {barrier.predicate} to i32"] if word == "i32" else []
         if barrier.fixed_mask < 0:
             lines += [f"  %tw.wants{number} = getelementptr i32, ptr %tw.masks, i64 %tw.lane"]
             lines += [f"  store i32 {barrier.mask}, ptr %tw.wants{number}"]
@@ -346,7 +357,7 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], locati
     """Region ``k`` for all threads of the block, which is called at ``location``."""
     r, parallel = f"r{k}.", is_parallel(kernel, k)
     own = [f"%{r}{axis}" for axis in ("far" if k in kernel.guards else "x", "y", "z")]
-    width, rows = ("%c6", "%c7") if stores or knows_rows(kernel, k) else ("%plane", "1")
+    width, rows = ("%c6", "%c7") if stores or kernel.knows_rows(k) else ("%plane", "1")
 
     frame = _frame(kernel, _SIDES)
     if k in kernel.guards:
@@ -358,7 +369,8 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], locati
     body = [f"  {own[0]} = mul nuw nsw i32 %{r}x, %{r}step"] if k in kernel.guards else []
     body += [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else []
     body += [f"  %{r}xw = zext i32 {own[0]} to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
-    body += [f"  %{r}next = {region_call(names.region(k), arguments, own, f'%{r}thread', frame)}{location}"]
+    name = names.some(k) if k in kernel.guards else names.region(k)
+    body += [f"  %{r}next = {region_call(name, arguments, own, f'%{r}thread', frame)}{location}"]
     if kernel.yields:
         group = f", !llvm.access.group {names.group(k)}" if parallel else ""
         body += [f"  %{r}at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %{r}thread"]
@@ -434,6 +446,9 @@ class Names:
 
     def asked(self, k: int) -> str:
         return f'"tw.asked{k}.{self.symbol}"'
+
+    def some(self, k: int) -> str:
+        return f'"tw.some{k}.{self.symbol}"'
 
     def even(self, k: int) -> str:
         return f'"tw.even{k}.{self.symbol}"'

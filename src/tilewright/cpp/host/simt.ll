@@ -238,6 +238,7 @@ $head
   %own.given = getelementptr ptr, ptr %words, i64 0
   %own.taken = getelementptr ptr, ptr %words, i64 1
 $frame
+$bound
 $kept
 ; lanes of a warp must be neighbours along x
   %over = and i32 $width, 31
@@ -332,7 +333,7 @@ done:
 ${r}start:
   store $set 0, ptr %met
 $words
-  br label %${r}lane
+$asked
 ${r}lane:
   %${r}number = phi i32 [ 0, %${r}start ], [ %${r}more, %${r}lane ]
   %${r}x = add nuw nsw i32 %x, %${r}number
@@ -342,7 +343,7 @@ ${r}lane:
   %${r}next = $call
 $ends
   %${r}more = add nuw nsw i32 %${r}number, 1
-  %${r}go = icmp ult i32 %${r}more, $lanes
+  %${r}go = icmp ult i32 %${r}more, $limit
   br i1 %${r}go, label %${r}lane, label %${r}judge$loop
 ${r}judge:
 $judge
@@ -351,6 +352,20 @@ ${r}stop:
   %${r}found.wide = $widen %${r}found$widened
 $kept
   br label %stopped
+
+;; together some
+; the lanes of the warp that a region is to run for
+  store [2 x i64] [i64 0, i64 1], ptr %bound
+  %${r}a.wide = add i64 0, 0
+  %${r}a.thread = zext i32 %from to i64
+  %${r}all = $call
+  %${r}bound = load i64, ptr %bound
+  %${r}base = zext i32 $base to i64
+  %${r}behind = call i64 @llvm.usub.sat.i64(i64 %${r}bound, i64 %${r}base)
+  %${r}least = call i64 @llvm.umin.i64(i64 %${r}behind, i64 $lanes)
+  %${r}limit = trunc i64 %${r}least to i32
+  %${r}some = icmp ne i32 %${r}limit, 0
+  br i1 %${r}some, label %${r}lane, label %${r}judge
 
 ;; guards
 @"tw.guard.behind" = internal thread_local global [65536 x i8] zeroinitializer, section ".tbss.tw.behind"

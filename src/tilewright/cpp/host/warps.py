@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.cpp.host.fission import HALVES, LEAVES, Split
+from tilewright.cpp.host.guards import IN_BLOCK
 from tilewright.cpp.host.liveness import live as variables_live
 from tilewright.cpp.host.permutations import LANES, Reads
 from tilewright.cpp.host.regions import (
@@ -20,7 +21,6 @@ from tilewright.cpp.host.regions import (
     frame_pointers,
     is_parallel,
     kept_by_warps,
-    knows_rows,
     region_call,
     simt_lines,
     tables,
@@ -92,12 +92,13 @@ def _call(
     words: tuple[str, str],
     frame: Sequence[str],
     slot: str,
+    *more: str,
 ) -> str:
     """The call of the function ``region`` for a lane by values whose names begin with ``own``; ``words`` are what lanes
-    give, and what they get, and ``slot`` is the place of the lane in variables of ``frame`` that may be of its warp
-    only."""
+    give, and what they get, ``slot`` is the place of the lane in variables of ``frame`` that may be of its warp
+    only, and ``more`` follows."""
     others = [f"i64 %{own}.wide", *(f"ptr {name}" for name in (*words, "%masks")), f"i64 {slot}"]
-    others += [f"ptr {name}" for name in frame]
+    others += [*(f"ptr {name}" for name in frame), *more]
     return region_call(region, arguments, coordinates, f"%{own}.thread", others)
 
 
@@ -115,7 +116,7 @@ def _together(
     end. It returns how many have got to the same one, behind which the next one stopped; -1 if it cannot run them."""
     if stores or any(barrier.kind == SPIN for barrier in kernel.barriers):
         return "\n".join(simt_lines("apart", name=names.together))
-    rows = any(knows_rows(kernel, k) for k in range(len(kernel.regions)))
+    rows = any(kernel.knows_rows(k) for k in range(len(kernel.regions)))
     kept = kept_by_warps(kernel)
     even = even_counts(kernel)
     live = variables_live(kernel.regions, {name: kernel.allocas[name] for name in kept})
@@ -130,12 +131,19 @@ def _together(
         words = f"%r{k}.given", f"%r{k}.taken"
         own = [*frame, *(f"%even{kernel.frame.index(name)}" for name in even.get(k, ()))]
         found = k in permuted and bool(permuted[k].lines)
+        few = k in kernel.guards and len(ends) == 1
         region_name = names.permuted(k) if found else names.even(k) if k in even else names.region(k)
+        region_name = names.some(k) if few else region_name
         call = _call(region_name, arguments, f"r{k}", [f"%r{k}.x", "%y", "%z"], words, own, f"%r{k}.wide")
+        asked = list[str]()
+        if few:
+            ask = _call(names.asked(k), arguments, f"r{k}.a", ["%x", "%y", "%z"], words, own, "0", "ptr %bound")
+            base = "%from" if kernel.guards[k].number == IN_BLOCK else "%x"
+            asked = simt_lines("together some", r=f"r{k}.", call=f"{ask}{locations[1]}", base=base, lanes=LANES)
         to = [line for end in ends for line in _goes_on(kernel, k, end, live, permuted, finished)]
         exchange = _Exchange.of(kernel, k, ends, permuted)
         arrays += exchange.arrays()
-        regions += _region_together(kernel, k, names, f"{call}{locations[1]}", ends, to, live, exchange)
+        regions += _region_together(kernel, k, names, f"{call}{locations[1]}", ends, to, live, exchange, asked)
         stopped.append(f"[ %r{k}.found.wide, %r{k}.stop ]")
     starts = [0, *(i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.kind != LEAVES)]
     yields = [i for i in starts if i and kernel.barriers[i - 1].kind == YIELD]
@@ -147,6 +155,7 @@ def _together(
         location=locations[0],
         head=[*head],
         frame=frame_pointers(kernel, shared=True),
+        bound=["  %bound = alloca [2 x i64]"] if kernel.guards else [],
         kept=[f"  %l{i} = alloca [{LANES} x {kernel.allocas[name]}], align 64" for i, name in owned]
         + [f"  %even{i} = alloca {kernel.allocas[name]}" for i, name in owned]
         + arrays,
@@ -228,8 +237,10 @@ def _region_together(
     to: Sequence[str],
     live: Sequence[set[str]],
     exchange: _Exchange,
+    asked: Sequence[str],
 ) -> list[str]:
-    """Region ``k`` for the first warps: ``call`` runs it, and ``to`` goes on from its ``ends``."""
+    """Region ``k`` for the first warps: ``call`` runs it, for lanes that are ``asked`` for, or all, and ``to`` goes on
+    from its ``ends``."""
     r, several, word = f"r{k}.", len(ends) > 1, kernel.sets["set"]
     group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
     if several:
@@ -244,7 +255,8 @@ def _region_together(
         call=call,
         ends=simt_lines("ends", own=r[:-1], group=group, met=met) if several else [],
         loop=f", !llvm.loop {names.loop(k)}" if group else "",
-        lanes=LANES,
+        asked=list(asked) or [f"  br label %{r}lane"],
+        limit=f"%{r}limit" if asked else LANES,
         judge=judge,
         **kernel.sets,
         to=list(to),
