@@ -113,6 +113,8 @@ _OTHERS = (
              "let a block write what others wait for before it waits itself, for blocks of lower index"),
     Category("refused-launch", "launch that does not take place", CUDA, "Execution Configuration",
              "launch it as the kernel allows, and look at cudaGetLastError()"),
+    Category("unfinished-work", "host code uses memory that work of a stream writes", CUDA, "Asynchronous Concurrent Execution",
+             "call cudaStreamSynchronize() or cudaDeviceSynchronize() before"),
     Category("operator-declaration", "operator whose kernels do something else than it declares", SHEET, "ct.op",
              "declare what the kernels read and write"),
     Category("nan-generated", "NaN from operands without NaN", SHEET, "3",

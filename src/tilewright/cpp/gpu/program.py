@@ -1,6 +1,7 @@
 """A C++ program on a GPU: memory that both sides see at the same addresses, and launches of SIMT kernels.
 
-Launches end before they return, as on a CPU. Variables of the device are kept twice, by the host's functions for them
+Launches end before they return, as on a CPU, or those that a thread of the runtime makes do: each thread has a stream,
+which waits for no other. Variables of the device are kept twice, by the host's functions for them
 and by the module of each file: they are copied to the GPU before a launch, and back after it, until the program asks
 for the address of one, which is then on the GPU alone.
 """
@@ -9,9 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.cpp.gpu import nvcc, nvrtc
@@ -31,7 +33,7 @@ _SHOW = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
 _LAUNCH = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint), ctypes.c_size_t, ctypes.c_void_p
 )
-_ATTACH_GLOBAL, _PORTABLE_AND_MAPPED = 1, 3
+_ATTACH_GLOBAL, _PORTABLE_AND_MAPPED, _NON_BLOCKING = 1, 3, 1
 _MAX_DYNAMIC_SHARED, _STATIC_SHARED = 8, 49152
 _INVALID_FUNCTION, _NOT_FOUND, _UNKNOWN = 98, 500, 999
 
@@ -137,6 +139,7 @@ class SimtPrograms:
         self._functions: dict[str, ctypes.c_void_p] = {}
         self._variables: dict[str, list[tuple[int, int, int]]] = {}  # address here and there, and bytes
         self._modules: dict[int, tuple[ctypes.c_void_p, list[tuple[int, int, int]]]] = {}
+        self._own = threading.local()
         with driver.device().current():
             for file in files:
                 self._load(library, file)
@@ -147,10 +150,26 @@ class SimtPrograms:
         library["__tw_set_gpu"](*self._callbacks[:-1])
         library["__tw_set_simt_launcher"](self._callbacks[-1])
 
+    def stream(self) -> int:
+        """The stream of this thread."""
+        if not hasattr(self._own, "stream"):
+            made = ctypes.c_void_p()
+            with driver.device().current():
+                driver.call("cuStreamCreate", ctypes.byref(made), _NON_BLOCKING)
+            self._own.stream = made.value
+        stream: int = self._own.stream
+        return stream
+
     def synchronize(self) -> None:
-        """Wait for what has been launched. CudaError for what went wrong there."""
+        """Wait for what this thread has launched. CudaError for what went wrong there."""
         with driver.device().current():
-            driver.call("cuCtxSynchronize")
+            driver.call("cuStreamSynchronize", ctypes.c_void_p(self.stream()))
+
+    def add(self, library: ctypes.CDLL, request: Request, unit: HostUnit) -> None:
+        """Load what a program has compiled while it runs, whose part for the host is ``library``."""
+        for file in simt_files([request], [unit]):
+            with driver.device().current():
+                self._load(library, replace(file, module=len(self._modules)))
 
     def _load(self, library: ctypes.CDLL, file: SimtFile) -> None:
         if file.module not in self._modules:
@@ -212,7 +231,8 @@ class SimtPrograms:
         _copied(variables)
         if shared > _STATIC_SHARED:
             driver.call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, ctypes.c_int(shared))
-        driver.call("cuLaunchKernel", function, *shape, ctypes.c_uint(shared), None, ctypes.c_void_p(slots), None)
+        stream = ctypes.c_void_p(self.stream())
+        driver.call("cuLaunchKernel", function, *shape, ctypes.c_uint(shared), stream, ctypes.c_void_p(slots), None)
         self.synchronize()
         _copied(variables, back=True)
 

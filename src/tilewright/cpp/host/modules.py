@@ -27,6 +27,7 @@ from tilewright.frontend.cpp.debug_types import Piece
 from tilewright.frontend.cpp.toolchain import Linked, compile_table, compiler_cache, link
 from tilewright.ir.errors import TileError
 from tilewright.system.folders import private_folder
+from tilewright.system.forks import load
 
 
 class _Texts(ctypes.Structure):
@@ -218,12 +219,16 @@ def _checked(request: translation.Request, expression: str) -> Any:
 
 class Modules:
     """The kernels of modules, which are added to ``kernels``, and what the runtime calls. ``prepare`` compiles them, so
-    that launches do not wait for it."""
+    that launches do not wait for it; ``gpu`` has the SIMT kernels of a program on a GPU."""
 
     def __init__(
-        self, library: ctypes.CDLL, kernels: dict[str, Kernel], prepare: Callable[[Sequence[Kernel]], None]
+        self,
+        library: ctypes.CDLL,
+        kernels: dict[str, Kernel],
+        prepare: Callable[[Sequence[Kernel]], None],
+        gpu: Any = None,
     ) -> None:
-        self._kernels = kernels
+        self._kernels, self._gpu = kernels, gpu
         self._prepare = prepare
         self._found: dict[tuple[bytes, str], tuple[int, tuple[Piece, ...]]] = {}
         self._library, self._simt = library, dict[bytes, tuple[ctypes.CDLL, dict[str, str]]]()
@@ -240,7 +245,9 @@ class Modules:
             request = requested(program.text.decode(), program.name.decode(), words, program.headers.decoded())
             request, _ = _with_instances(request, program.expressions.decoded())
             if _SIMT.search(request.text):
-                build_unit(request)
+                unit = build_unit(request)
+                if self._gpu is not None:
+                    load("tilewright.cpp.gpu.program").simt_files([request], [unit])
             image = json.dumps(asdict(request)).encode()
         except (TileError, ValueError) as e:
             self._made(made, told(e).encode(), None, 0)
@@ -262,6 +269,8 @@ class Modules:
                 Path(file.name).write_bytes(linked)
                 symbols = {other: symbol for symbol, title in unit.simt for other in (symbol, _plain(title))}
                 self._simt[image] = ctypes.CDLL(file.name), symbols
+            if self._gpu is not None:
+                self._gpu.add(self._simt[image][0], request, unit)
         module, symbols = self._simt[image]
         symbol = symbols.get(name) or symbols.get(_plain(name)) or name
         return ctypes.cast(module[symbol], ctypes.c_void_p).value if hasattr(module, symbol) else None

@@ -185,14 +185,12 @@ class _Process:
         POOL.share(self._library["__tw_take_threads"], self._library["__tw_give_threads"])
         self._launcher = _LAUNCHER(self._guarded)
         self._library["__tw_set_launcher"](self._launcher)
-        self._synchronize: Callable[[], None] | None = None  # what waits for kernels, where launches do not
         self._pointer = DevicePointer if simt is None else GpuPointer
+        self._simt: Any = None
         if simt is not None:
             self._simt = load("tilewright.cpp.gpu.program").SimtPrograms(self._library, simt, _say)
-            self._synchronize = self._simt.synchronize
-        self._modules = Modules(
-            self._library, kernels, functools.partial(_compile, backend=backend, on_gpu=simt is not None)
-        )
+        prepare = functools.partial(_compile, backend=backend, on_gpu=simt is not None)
+        self._modules = Modules(self._library, kernels, prepare, self._simt)
         words = [word.encode() for word in crashes.command(file)]
         self._locator = crashes.locator(file)
         self._library["__tw_set_crash_command"]((ctypes.c_char_p * len(words))(*words), len(words), self._locator)
@@ -248,9 +246,10 @@ class _Process:
     def _launch(self, kernel: Kernel, grid: tuple[int, int, int], slots: int) -> _Error:
         token = REACHABLE.set(self._reachable)
         try:
-            launch(None, grid, kernel, self._arguments(kernel, slots), backend=self._backend)
-            if self._synchronize is not None:
-                self._synchronize()
+            stream = None if self._simt is None else self._simt.stream()
+            launch(stream, grid, kernel, self._arguments(kernel, slots), backend=self._backend)
+            if self._simt is not None:
+                self._simt.synchronize()
         except _Stop as e:
             self._library["__tw_refuse"](_CATEGORIES[e.error], str(e).encode())
             return e.error

@@ -72,10 +72,11 @@ class Way(enum.IntEnum):
 
 @dataclass(frozen=True)
 class SimtModule:
-    """The edited text, and how its kernels run."""
+    """The edited text, how its kernels run, and those that wait in loops for what others write."""
 
     llvm: str
     ways: Mapping[str, Way]
+    waiting: Collection[str] = ()
 
 
 def with_threads(
@@ -134,7 +135,7 @@ def with_threads(
     plain = set() if checked else divisible - waits
     text, added, ways = _with_functions(text, kernels, divisible, meeting, asking, plain, numbered, checked=checked)
     widths = [f"@{_width(symbol)} = private constant i32 {numbered.get(symbol, 0)}" for symbol in kernels]
-    return SimtModule(_completed(text, added, [*divisions, *widths]), ways)
+    return SimtModule(_completed(text, added, [*divisions, *widths]), ways, waits)
 
 
 def _completed(text: str, added: Sequence[str], constants: Sequence[str]) -> str:

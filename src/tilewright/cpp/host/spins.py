@@ -7,12 +7,13 @@ is if it does nothing but wait, so that it knows when nothing else can happen an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from tilewright.cpp.host.control_flow import blocks_of, condition_of, definitions_of, loops, successors
 from tilewright.cpp.host.strides import INDEX
 from tilewright.frontend.cpp.llvm_instruction import instruction
-from tilewright.frontend.cpp.llvm_module import Parts, names_in, parts_of, with_functions
+from tilewright.frontend.cpp.llvm_module import Parts, called_from, names_in, parts_of, with_functions
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.parameters import constant
 from tilewright.ir.location import UNKNOWN
@@ -23,6 +24,7 @@ _CLOCKS = "llvm.read"
 SPIN = 6  # the kind of such a place
 ENTERS = "__tw_simt_enters"  # tells the runtime that a thread comes to such a loop
 _READS = (" load volatile ", " load atomic ", " atomicrmw ", " cmpxchg ")
+_TILE_READS = re.compile(r"@_ZN4cuda5tiles\w*?\datomic_(?:load|compare_exchange|xchg)")
 
 
 def reading(text: str, kernels: Iterable[str]) -> set[str]:
@@ -41,7 +43,15 @@ def _readers(parts: Parts) -> set[str]:
 
 
 def _reads(text: str) -> bool:
-    return any(reads in text for reads in _READS)
+    return any(reads in text for reads in _READS) or _TILE_READS.search(text) is not None
+
+
+def polling(text: str, kernels: Iterable[str]) -> set[str]:
+    """The tile kernels among ``kernels`` that have loops, or call functions with loops, which read so."""
+    parts = parts_of(text)
+    read = _readers(parts)
+    found = {name for name in read if _Function(parts.functions[name].text, read).polls()}
+    return {kernel for kernel in kernels if found & called_from(parts.calls, [kernel])}
 
 
 def spinning(text: str, names: set[str]) -> set[str]:
@@ -91,6 +101,10 @@ class _Function:
     def spins(self) -> list[tuple[set[str], set[str]]]:
         """The loops that wait, and their headers."""
         return [(loop, headers) for loop, headers in loops(self.edges) if self._waits(loop)]
+
+    def polls(self) -> bool:
+        lines = (line for loop, _ in loops(self.edges) for name in loop for line in self.blocks[name])
+        return any(_reads(line) or self.reading & names_in(line) for line in lines)
 
     def edited(self, barrier: str, places: _Places) -> str:
         count = 0

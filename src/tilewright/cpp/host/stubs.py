@@ -7,7 +7,7 @@ A stub hands over what describes its kernel (``kernel`` of ``runtime.h``) and th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tilewright.cpp.host.simt import Way, code_of
 from tilewright.frontend.cpp.debug_types import Piece
@@ -17,8 +17,8 @@ from tilewright.frontend.cpp.parameters import ArgumentOffset, argument_offsets,
 _TABLE = '@"tw.kernels"'
 _PART = "{ i32, i32, i32 }"  # of an argument: its bytes, the position of the argument, and the first byte in it
 # The stub, its key, symbol and name, the parts of its arguments, how many these are, whether it is SIMT, its bound, the
-# size of its shared variables, its code.
-_ROW = "{ ptr, ptr, ptr, ptr, ptr, i32, i32, i32, i32, ptr }"
+# size of its shared variables, whether it waits for what others write, its code.
+_ROW = "{ ptr, ptr, ptr, ptr, ptr, i32, i32, i32, i32, i32, ptr }"
 MAX_THREADS = 1024  # in a block, as `max_threads` of the runtime
 _BEFORE_OTHERS = 101  # constructors of the program may launch kernels
 VARIABLES = "__tw_variables_"  # and the file: the table of its variables of the device
@@ -38,14 +38,15 @@ def with_stubs(
     kernels: Mapping[str, tuple[str, str]],
     pieces: Mapping[str, Sequence[Piece]],
     simt: Mapping[str, Way],
+    waiting: Collection[str],
     bounds: Mapping[str, int],
     shared: Mapping[str, str],
     written: str,
 ) -> str:
     """The module ``text`` with stubs for the functions ``kernels``, whose keys and names these are; of tile kernels
-    there are the ``pieces`` of their parameters; those in ``simt`` have code and run in these ways, those in ``bounds``
-    with no more threads in a block; in ``shared`` are types of the size of their shared variables. ``written`` is the
-    module as the compiler wrote it."""
+    there are the ``pieces`` of their parameters; those in ``simt`` have code and run in these ways, those in
+    ``waiting`` wait for what others write, those in ``bounds`` have no more threads in a block; in ``shared`` are types
+    of the size of their shared variables. ``written`` is the module as the compiler wrote it."""
     noted = (d for d in parts_of(text).declared.values() if d.startswith("declare !dbg "))
     text = _with_lines(text, {line: f"declare {line.split(' ', 3)[3]}" for line in noted})
     count, rows, constants = len(kernels), [], []
@@ -64,7 +65,7 @@ def with_stubs(
             constants.append(f"{code} = private constant {code_of(symbol, simt[symbol])}")
         strings = f'ptr @"tw.key.{i}", ptr @"tw.symbol.{i}", ptr @"tw.name.{i}", ptr @"tw.parts.{i}"'
         numbers = f"i32 {len(parts)}, i32 {int(symbol in simt)}, i32 {bounds.get(symbol, MAX_THREADS)}, "
-        numbers += f"i32 {_size_of(shared.get(symbol, '[0 x i8]'))}"
+        numbers += f"i32 {_size_of(shared.get(symbol, '[0 x i8]'))}, i32 {int(symbol in waiting)}"
         rows.append(f"{_ROW} {{ ptr @{_name(symbol)}, {strings}, {numbers}, ptr {code} }}")
     if kernels:
         text = _with_constructor(text)

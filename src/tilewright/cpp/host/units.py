@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright.cpp.host.passes import FOR_DEVICES, joined, passes_differ
 from tilewright.cpp.host.simt import SimtModule, missing, shared_types, variables, with_threads
+from tilewright.cpp.host.spins import polling
 from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request, file_number, kernel_key
 from tilewright.frontend.cpp import module, optimize
@@ -70,7 +71,8 @@ def compiled(request: Request) -> Made:
     pieces = {symbol: found for symbol, _, found in described[: len(kernels)]}
     number = file_number(request, llvm)
     names = {symbol: (kernel_key(number, symbol), name) for symbol, name, _ in described}
-    made = with_stubs(threads.llvm, names, pieces, threads.ways, _bounds(llvm), shared_types(llvm, simt), host.llvm)
+    ways, shared = (threads.ways, {*threads.waiting, *polling(llvm, kernels)}), shared_types(llvm, simt)
+    made = with_stubs(threads.llvm, names, pieces, *ways, _bounds(llvm), shared, host.llvm)
     if simt or _shares(texts):
         known = variables(llvm, [*simt, *device_functions(llvm, texts)], visible=_shares(texts))
         made = with_variables(made, known, number)

@@ -8,6 +8,8 @@
 #include "launch.cpp"
 #include "memory.cpp"
 #include "modules.cpp"
+#include "order.cpp"
+#include "results.cpp"
 #include "simt.cpp"
 #include "spins.cpp"
 #include "state.cpp"

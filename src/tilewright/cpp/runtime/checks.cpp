@@ -46,8 +46,7 @@ cudaError_t report_findings() {
     return cudaError_t(status);
 }
 
-static finding found_in_host_code(char const* category, char const* message, char* file, int room) {
-    int line = place_in_host_code(file, room);
+static finding found_at(char const* category, char const* message, char const* file, int line) {
     finding made{"", file, category, line, 0, 0, {}, 1, ""};
     snprintf(made.message, sizeof made.message, "%s", message);
     return made;
@@ -55,15 +54,22 @@ static finding found_in_host_code(char const* category, char const* message, cha
 void note_in_host_code(char const* category, char const* message) {
     if (!reporter) return;
     char file[512];
-    finding const made = found_in_host_code(category, message, file, int(sizeof file));
+    int const line = place_in_host_code(file, int(sizeof file));
+    finding const made = found_at(category, message, file, line);
+    reporter(&made, 1);
+}
+void note_at_frames(char const* category, char const* message, void* const* found, int count) {
+    char file[512];
+    int const line = place_of(found, count, file, int(sizeof file));
+    finding const made = found_at(category, message, file, line);
     reporter(&made, 1);
 }
 static list<finding> refusals;  // launches, until the program asks for errors
 void note_refusal(char const* message) {
     if (!reporter) return;
     char file[512];
-    finding made = found_in_host_code("refused-launch", message, file, int(sizeof file));
-    made.file = strdup(file);
+    int const line = place_in_host_code(file, int(sizeof file));
+    finding const made = found_at("refused-launch", message, strdup(file), line);
     locked here;
     refusals.add(made);
 }
@@ -72,6 +78,7 @@ void refusals_are_known() {
     refusals.clear();
 }
 void report_refusals() {
+    report_early_uses();
     if (refusals.count) reporter(refusals.items, unsigned(refusals.count));
     refusals_are_known();
 }
@@ -339,6 +346,7 @@ void* __tw_simt_checked(void* address, void* base, size_t size, size_t extent, i
     // A pointer that a program has moved before its memory, to move it back: published stencils do so.
     if (found == owner::nobody && size_t(base) >= first_page && base != address) found = find_owner(mine, start, &bounds);
     if ((is_volatile || done >= updates) && !is_shared(mine->checked, start)) __atomic_store_n(&mine->run->ordered, true, __ATOMIC_RELAXED);
+    if (is_volatile && !is_shared(mine->checked, start)) __atomic_store_n(&mine->run->is_public, true, __ATOMIC_RELAXED);
     if (found == owner::program) return address;
     char message[256];
     char const* what = done == loads ? "load of" : done == stores ? "store of" : "atomic operation on";

@@ -44,6 +44,7 @@ launching::launching() {
     pthread_mutex_unlock(&cores.mutex);
 }
 launching::~launching() { change(-1); }
+void keep_threads(int count) { change(count); }
 
 }  // namespace tilewright
 

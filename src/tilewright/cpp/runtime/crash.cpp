@@ -16,7 +16,7 @@ extern "C" __attribute__((weak)) char const* const __tw_compiler_command[];
 
 namespace tilewright {
 constexpr int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
-constexpr int frames = 24, words = 8, digits = 24;
+constexpr int words = 8, digits = 24;
 constexpr unsigned seconds_to_tell = 20;
 static struct sigaction before[NSIG];
 static char const* command[words + frames + 4];  // and room for what is known once the program crashes
@@ -47,6 +47,14 @@ static char const* decimal(char* room, size_t value) {
     do *--at = char('0' + value % 10);
     while (value /= 10);
     return at;
+}
+// Whether a fault comes from a write; where the system does not say, it counts as a read.
+static bool writes(void* context) {
+#if defined(__x86_64__)
+    return ((ucontext_t*)context)->uc_mcontext.gregs[REG_ERR] & 2;
+#else
+    return (void)context, false;
+#endif
 }
 static void tell(int number, void* address, void* context) {
     static char texts[frames + 2][digits];
@@ -104,6 +112,10 @@ static char const* outside(worker const* mine, size_t address) {
 static void handle(int number, siginfo_t* info, void* context) {
     int const error = errno;
     bool const faulted = info->si_code > 0 && number != SIGABRT;  // not sent by another process
+    if (faulted && number == SIGSEGV && used_too_early(info->si_addr, (void const*)counter(context), writes(context))) {
+        errno = error;
+        return;
+    }
     if (faulted && here && here->current) {
         launch* run = here->run;
         if (__atomic_exchange_n(&run->failed, 1, __ATOMIC_ACQ_REL) == 0) {
@@ -213,7 +225,9 @@ cudaError_t report_fault(launch& run) {
 
 int place_in_host_code(char* file, int room) {
     void* found[frames];
-    int count = backtrace ? backtrace(found, frames) : 0;
+    return place_of(found, backtrace ? backtrace(found, frames) : 0, file, room);
+}
+int place_of(void* const* found, int count, char* file, int room) {
     for (int i = 0; i < count; ++i) {
         if (!locate || !locate(size_t(found[i]) - base() - 1, file, room)) continue;
         char* const colon = strrchr(file, ':');

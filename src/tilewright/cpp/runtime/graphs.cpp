@@ -62,6 +62,7 @@ cudaGraphNode_t added(cudaGraph_t graph, node const& what) {
 }
 
 static cudaError_t run(cudaGraph_t graph, bool again);
+cudaError_t record_now(cudaEvent_t event);
 static cudaError_t run_condition(cudaConditionalNodeParams const& c, bool again) {
     auto value = (unsigned const volatile*)c.handle;
     if (c.type == cudaGraphCondTypeWhile) {
@@ -73,7 +74,7 @@ static cudaError_t run_condition(cudaConditionalNodeParams const& c, bool again)
     return chosen < c.size ? run(c.phGraph_out[chosen], again) : cudaSuccess;
 }
 // `again` where allocations of a launch before may be there still.
-static cudaError_t run(node const& n, bool again) {
+cudaError_t run(node const& n, bool again) {
     if (n.disabled) return cudaSuccess;
     switch (n.type) {
         case cudaGraphNodeTypeKernel: return run(*n.what, n.how, n.slots);
@@ -91,8 +92,8 @@ static cudaError_t run(node const& n, bool again) {
         case cudaGraphNodeTypeMemFree: return release(n.memory.dptr, false);
         case cudaGraphNodeTypeConditional: return run_condition(n.condition, again);
         case cudaGraphNodeTypeEmpty: return cudaSuccess;
-        case cudaGraphNodeTypeEventRecord: return cudaEventRecord(n.event, nullptr);
-        case cudaGraphNodeTypeWaitEvent: return cudaEventQuery(n.event);
+        case cudaGraphNodeTypeEventRecord: return record_now(n.event);
+        case cudaGraphNodeTypeWaitEvent: return cudaEventSynchronize(n.event);
         default: break;
     }
     return cudaErrorUnknown;
@@ -104,6 +105,16 @@ static cudaError_t run(cudaGraph_t graph, bool again) {
         if (error != cudaSuccess) return error;
     }
     return cudaSuccess;
+}
+
+// Whether something in a graph may wait for what the program does later.
+static bool waits(cudaGraph_t graph) {
+    bool any = false;
+    for (cudaGraphNode_t each : graph->nodes) {
+        any |= each->type == cudaGraphNodeTypeHost || (each->what && each->what->waits) || (each->child && waits(each->child));
+        for (unsigned i = 0; each->condition.phGraph_out && i < each->condition.size; ++i) any |= waits(each->condition.phGraph_out[i]);
+    }
+    return any;
 }
 
 static void destroy(cudaGraph_t graph);
@@ -119,6 +130,11 @@ static void destroy(cudaGraphNode_t what) {
     what->after.clear();
     drop(*what);
     free(what);
+}
+void forget(node const& what) {
+    locked here;
+    free(what.slots);
+    if (what.child) destroy(what.child);
 }
 static bool let_go(cudaUserObject_t object, unsigned count) {
     if (object->count < count) return false;
@@ -803,14 +819,16 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
         if (!executables.holds(exec)) return report(cudaErrorInvalidValue);
     }
     cudaError_t error = on(stream);
-    if (error == cudaSuccess && capturing(stream)) {
-        node made{};
-        made.type = cudaGraphNodeTypeGraph;
+    node made{};
+    made.type = cudaGraphNodeTypeGraph;
+    made.again = exec->flags & cudaGraphInstantiateFlagAutoFreeOnLaunch;
+    auto const copied = [&] {
         locked here;
         made.child = embedded(exec->graph);
-        return report(capture(stream, made));
-    }
-    bool again = exec->flags & cudaGraphInstantiateFlagAutoFreeOnLaunch;
-    return report(error != cudaSuccess ? error : tilewright::run(exec->graph, again));
+        return made;
+    };
+    if (error == cudaSuccess && capturing(stream)) return report(capture(stream, copied()));
+    auto const launched = [&] { return tilewright::run(exec->graph, made.again); };
+    return report(error != cudaSuccess ? error : in_order(stream, waits(exec->graph), launched, copied));
 }
 }

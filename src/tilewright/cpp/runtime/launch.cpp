@@ -88,10 +88,6 @@ struct running {
 };
 
 cudaError_t run_tile(kernel const& what, configuration const& how, void** slots) {
-    if (how.block[0] * how.block[1] * how.block[2] != 1 || how.grid[0] >= 1 << 24) {
-        refuse(nullptr, "%s() is a tile kernel: its block is 1, and the first extent of its grid below 2^24", what.name);
-        return cudaErrorInvalidConfiguration;
-    }
     fflush(stdout);  // what the program has printed comes before what the kernel prints
     running here{what.name};
     tile_code const* found = nullptr;
@@ -137,9 +133,7 @@ void** parts_of(kernel const& what, void** arguments, void** room) {
     return room;
 }
 
-cudaError_t run(kernel const& what, configuration const& how, void** slots) {
-    if (broken() != cudaSuccess) return broken();
-    launching here;
+cudaError_t refused_launch(kernel const& what, configuration const& how, void** slots) {
     for (unsigned i = 0; i < what.parameters; ++i)
         if (!slots || !slots[i]) {
             say("argument %u of %s() is missing in the table of arguments", what.parts[i].argument, what.name);
@@ -150,7 +144,11 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots) {
         refuse(nullptr, "a block of %u threads of %s(), whose __launch_bounds__ allow %u", threads, what.name, what.bound);
         return cudaErrorInvalidValue;
     }
-    if (!what.simt) return run_tile(what, how, slots);
+    if (!what.simt && (threads != 1 || how.grid[0] >= 1 << 24)) {
+        refuse(nullptr, "%s() is a tile kernel: its block is 1, and the first extent of its grid below 2^24", what.name);
+        return cudaErrorInvalidConfiguration;
+    }
+    if (!what.simt) return cudaSuccess;
     if (what.shared > shared_memory) {
         char told[160];
         snprintf(told, sizeof told, "has %zu bytes of static shared memory, where a kernel may have %zu: make it dynamic, extern __shared__", size_t(what.shared), shared_memory);
@@ -161,10 +159,24 @@ cudaError_t run(kernel const& what, configuration const& how, void** slots) {
         refuse(nullptr, "%zu bytes of dynamic shared memory for %s(), which may have %zu: allow more by cudaFuncSetAttribute", how.shared, what.name, shared_room(what));
         return cudaErrorInvalidValue;
     }
+    return cudaSuccess;
+}
+cudaError_t run(kernel const& what, configuration const& how, void** slots) {
+    if (broken() != cudaSuccess) return broken();
+    launching here;
+    if (cudaError_t const error = refused_launch(what, how, slots)) return error;
+    kernel_results results(what.name, checking() && !what.waits);
+    if (!what.simt) return run_tile(what, how, slots);
     if (!simt_launcher) return run_simt(what, how, slots);
     fflush(stdout);
     unsigned const *g = how.grid, *b = how.block, shape[] = {g[0], g[1], g[2], b[0], b[1], b[2]};
     return cudaError_t(simt_launcher(what.key, shape, how.shared, slots));
+}
+cudaError_t launch_in_order(kernel const& what, configuration const& how, void** slots) {
+    if (capturing(how.stream)) return capture(how.stream, kernel_node(&what, how, slots));
+    if (what.waits)
+        if (cudaError_t const error = broken() != cudaSuccess ? broken() : refused_launch(what, how, slots)) return error;
+    return in_order(how.stream, what.waits, [&] { return run(what, how, slots); }, [&] { return kernel_node(&what, how, slots); });
 }
 
 static cudaError_t launch_next(kernel const* what, void** slots) {
@@ -178,8 +190,7 @@ static cudaError_t launch_next(kernel const* what, void** slots) {
                g[0], g[1], g[2], b[0], b[1], b[2], what->name, max_threads);
     }
     if (error == cudaSuccess && !what) error = cudaErrorInvalidDeviceFunction;
-    if (error == cudaSuccess && capturing(next.stream)) return capture(next.stream, kernel_node(what, next, slots));
-    return error != cudaSuccess ? error : run(*what, next, slots);
+    return error != cudaSuccess ? error : launch_in_order(*what, next, slots);
 }
 
 }  // namespace tilewright

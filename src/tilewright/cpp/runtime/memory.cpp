@@ -117,6 +117,13 @@ byte_users* users_of(void const* address) {
     watched += size;
     return found->users = (byte_users*)made;
 }
+list<pages> pages_of_host() {
+    locked here;
+    list<pages> found{};
+    for (block const& each : blocks)
+        if (each.mapped && each.kind != cudaMemoryTypeDevice) found.add({each.start, each.start + (each.mapped - 2 * guard)});
+    return found;
+}
 void trust_memory() {
     locked here;
     for (block& each : blocks) each.trusted = true;
@@ -287,6 +294,7 @@ cudaError_t copy(void* target, void const* source, size_t size, cudaMemcpyKind k
         return cudaErrorInvalidValue;
     (is_on_gpu(target) || is_on_gpu(source) ? gpu.move : move)(target, source, size);
     note_written(target, size, source);
+    note_result(target, size, "a copy");
     return cudaSuccess;
 }
 
@@ -315,6 +323,7 @@ cudaError_t fill(void* address, unsigned value, unsigned element, size_t count) 
     if (element == 1) memset(to, int(value & 255), count);
     for (size_t i = 0; element > 1 && i < count; ++i) memcpy(to + i * element, &value, element);
     note_written(address, count * element);
+    note_result(address, count * element, "a fill");
     if (to == address) return cudaSuccess;
     gpu.move(address, to, count * element);
     free(to);
@@ -325,27 +334,31 @@ cudaError_t fill(void* address, unsigned value, unsigned element, size_t count) 
 
 using namespace tilewright;
 
-// Work of a stream that is captured becomes a node; other work is done now.
-static cudaError_t copy_on(cudaStream_t stream, cudaMemcpy3DParms const& how) {
+// Work of a stream that is captured becomes a node.
+static cudaError_t done_on(cudaStream_t stream, node const& what) {
     cudaError_t error = on(stream);
-    if (error != cudaSuccess || !capturing(stream)) return report(error != cudaSuccess ? error : copy3d(how));
+    if (error != cudaSuccess) return report(error);
+    if (capturing(stream)) return report(capture(stream, what));
+    return report(in_order(stream, false, [&] { return run(what, false); }, [&] { return what; }));
+}
+static cudaError_t copy_on(cudaStream_t stream, cudaMemcpy3DParms const& how) {
     node made{};
     made.type = cudaGraphNodeTypeMemcpy;
     made.copy = how;
-    return report(capture(stream, made));
+    cudaError_t const error = done_on(stream, made);
+    // Copies of memory that the runtime has not given end before the call returns.
+    auto const plain = [](void* address) { return !holds(address, 0); };
+    bool const ends = !capturing(stream) && (plain(how.srcPtr.ptr) || plain(how.dstPtr.ptr));
+    return error == cudaSuccess && ends ? report(join(stream, false)) : error;
 }
 static cudaError_t fill_on(cudaStream_t stream, cudaMemsetParams const& how) {
-    cudaError_t error = on(stream);
-    if (error == cudaSuccess && capturing(stream)) {
-        node made{};
-        made.type = cudaGraphNodeTypeMemset;
-        made.fill = how;
-        return report(capture(stream, made));
-    }
-    for (size_t row = 0; row < how.height && error == cudaSuccess; ++row)
-        error = fill((char*)how.dst + row * how.pitch, how.value, how.elementSize, how.width);
-    return report(error);
+    node made{};
+    made.type = cudaGraphNodeTypeMemset;
+    made.fill = how;
+    return done_on(stream, made);
 }
+// The end of a call that returns once the default stream has done what it asked for.
+static cudaError_t ended(cudaError_t error) { return error == cudaSuccess ? report(join(cudaStream_t(nullptr), false)) : error; }
 static cudaMemcpy3DParms plane(void* target, size_t target_pitch, void const* source, size_t source_pitch, size_t width,
                                size_t height, cudaMemcpyKind kind) {
     cudaMemcpy3DParms how{};
@@ -426,16 +439,18 @@ cudaError_t cudaHostGetFlags(unsigned int* flags, void* address) {
     if (given) *flags = found->flags;
     return report(given ? cudaSuccess : cudaErrorInvalidValue);
 }
-cudaError_t cudaFree(void* address) { return release(address, false); }
+static cudaError_t released_at_last(void* address) {
+    cudaError_t const error = join_all();
+    return error != cudaSuccess ? report(error) : release(address, false);
+}
+cudaError_t cudaFree(void* address) { return released_at_last(address); }
 cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
-    cudaError_t error = on(stream);
-    if (error != cudaSuccess || !capturing(stream)) return error != cudaSuccess ? report(error) : release(address, false);
     node made{};
     made.type = cudaGraphNodeTypeMemFree;
     made.memory.dptr = address;
-    return report(capture(stream, made));
+    return done_on(stream, made);
 }
-cudaError_t cudaFreeHost(void* address) { return release(address, false); }
+cudaError_t cudaFreeHost(void* address) { return released_at_last(address); }
 cudaError_t cudaHostRegister(void* address, size_t size, unsigned int flags) {
     if (!address || size == 0 || flags > 15) return report(cudaErrorInvalidValue);
     locked here;
@@ -447,37 +462,38 @@ cudaError_t cudaHostRegister(void* address, size_t size, unsigned int flags) {
 cudaError_t cudaHostUnregister(void* address) { return release(address, true); }
 
 cudaError_t cudaMemcpy(void* target, void const* source, size_t size, cudaMemcpyKind kind) {
-    return report(copy(target, source, size, kind));
+    cudaError_t const error = cudaMemcpyAsync(target, source, size, kind, nullptr);
+    return kind == cudaMemcpyDeviceToDevice ? error : ended(error);
 }
 cudaError_t cudaMemcpyAsync(void* target, void const* source, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
     return copy_on(stream, plane(target, size, source, size, size, 1, kind));
 }
 cudaError_t cudaMemcpy2D(void* target, size_t target_pitch, void const* source, size_t source_pitch, size_t width,
                          size_t height, cudaMemcpyKind kind) {
-    return cudaMemcpy2DAsync(target, target_pitch, source, source_pitch, width, height, kind, nullptr);
+    return ended(cudaMemcpy2DAsync(target, target_pitch, source, source_pitch, width, height, kind, nullptr));
 }
 cudaError_t cudaMemcpy2DAsync(void* target, size_t target_pitch, void const* source, size_t source_pitch, size_t width,
                               size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
     if (width > target_pitch || width > source_pitch) return report(cudaErrorInvalidPitchValue);
     return copy_on(stream, plane(target, target_pitch, source, source_pitch, width, height, kind));
 }
-cudaError_t cudaMemcpy3D(cudaMemcpy3DParms const* how) { return cudaMemcpy3DAsync(how, nullptr); }
+cudaError_t cudaMemcpy3D(cudaMemcpy3DParms const* how) { return ended(cudaMemcpy3DAsync(how, nullptr)); }
 cudaError_t cudaMemcpy3DAsync(cudaMemcpy3DParms const* how, cudaStream_t stream) {
     return how ? copy_on(stream, *how) : report(cudaErrorInvalidValue);
 }
-cudaError_t cudaMemset(void* address, int value, size_t size) { return cudaMemsetAsync(address, value, size, nullptr); }
+cudaError_t cudaMemset(void* address, int value, size_t size) { return ended(cudaMemsetAsync(address, value, size, nullptr)); }
 cudaError_t cudaMemsetAsync(void* address, int value, size_t size, cudaStream_t stream) {
     return fill_on(stream, {address, size, unsigned(value), 1, size, 1});
 }
 cudaError_t cudaMemset2D(void* address, size_t pitch, int value, size_t width, size_t height) {
-    return cudaMemset2DAsync(address, pitch, value, width, height, nullptr);
+    return ended(cudaMemset2DAsync(address, pitch, value, width, height, nullptr));
 }
 cudaError_t cudaMemset2DAsync(void* address, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
     if (width > pitch) return report(cudaErrorInvalidPitchValue);
     return fill_on(stream, {address, pitch, unsigned(value), 1, width, height});
 }
 cudaError_t cudaMemset3D(cudaPitchedPtr at, int value, cudaExtent extent) {
-    return cudaMemset3DAsync(at, value, extent, nullptr);
+    return ended(cudaMemset3DAsync(at, value, extent, nullptr));
 }
 cudaError_t cudaMemset3DAsync(cudaPitchedPtr at, int value, cudaExtent extent, cudaStream_t stream) {
     for (size_t z = 0; z < extent.depth; ++z) {

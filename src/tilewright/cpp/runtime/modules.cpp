@@ -378,7 +378,7 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, char const* 
     char const* called = copied(name, strlen(name));
     auto* kept = (part*)calloc(count + 1, sizeof(part));
     memcpy(kept, parts, count * sizeof *parts);
-    loaded.add(made_of(kernel{nullptr, copied(key, strlen(key)), called, called, kept, count, 0, max_threads, 0, nullptr}));
+    loaded.add(made_of(kernel{nullptr, copied(key, strlen(key)), called, called, kept, count, 0, max_threads, 0, 0, nullptr}));
     *function = (CUfunction)loaded[loaded.count - 1];
     return CUDA_SUCCESS;
 }
@@ -415,8 +415,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned 
     auto const& what = *(kernel const*)function;
     void* room[most_parameters];
     if (error == cudaSuccess) arguments = parts_of(what, arguments, room);
-    if (error == cudaSuccess)
-        error = capturing(stream) ? capture(stream, kernel_node(&what, how, arguments)) : run(what, how, arguments);
+    if (error == cudaSuccess) error = launch_in_order(what, how, arguments);
     return CUresult(report(error));
 }
 // Libraries are modules under another name.

@@ -1,7 +1,8 @@
 // The CUDA runtime of C++ programs on a CPU, without the C++ standard library: what its parts share.
 //
 // Memory of the device is memory of the host whose bounds are known. What a stream is asked to do ends before the call
-// returns, unless the stream is being captured: then it becomes a node of a graph.
+// returns, unless it waits for what the program does later (`order.cpp`), or the stream is being captured: then it becomes a
+// node of a graph.
 #pragma once
 #include "cuda_runtime.h"
 #include <pthread.h>
@@ -76,6 +77,7 @@ struct kernel {
     part const* parts;
     unsigned parameters, simt;  // how many parts, and whether it is no tile code
     unsigned bound, shared;  // the most threads of a block, and the bytes of its shared variables
+    unsigned waits;  // whether it has loops that wait for what others write
     void* code;  // of SIMT kernels: see simt.cpp
 };
 // The addresses of the parts of a kernel's arguments, in `room` unless they are `arguments` themselves.
@@ -91,8 +93,11 @@ struct configuration {
 cudaError_t check(configuration const& wanted);
 constexpr size_t shared_memory = 48 << 10;  // of a block, unless a program asks for more
 size_t shared_room(kernel const& what);  // the bytes of shared memory that a launch may ask for
-// Runs all blocks now. `slots` has the addresses of the arguments.
+// What is wrong with a launch, which is said. `slots` has the addresses of the arguments.
+cudaError_t refused_launch(kernel const& what, configuration const& how, void** slots);
+// Runs all blocks now.
 cudaError_t run(kernel const& what, configuration const& how, void** slots);
+cudaError_t launch_in_order(kernel const& what, configuration const& how, void** slots);  // of its stream
 cudaError_t run_simt(kernel const& what, configuration const& how, void** slots);
 cudaError_t run_tile(kernel const& what, configuration const& how, void** slots);
 int worker_count();
@@ -109,6 +114,8 @@ cudaError_t report(cudaError_t error);
 cudaError_t broken();
 void say(char const* format, ...) __attribute__((format(printf, 1, 2)));
 void note_in_host_code(char const* category, char const* message);  // for the sanitizer
+constexpr int frames = 24;  // of callers of which it is known where they are
+void note_at_frames(char const* category, char const* message, void* const* found, int count);
 extern int (*at_exit)(int status);  // of a program that Python runs: gets the status of the process, and says another
 void note_refusal(char const* message);  // the same, unless the program asks for the error of a launch before it ends
 void refusals_are_known();
@@ -164,7 +171,10 @@ struct node {
     cudaConditionalNodeParams condition;  // `phGraph_out` are its graphs
     attributes about;
     bool disabled;
+    bool again;  // allocations of a launch before may be there still
 };
+cudaError_t run(node const& what, bool again);
+void forget(node const& what);  // that is of no graph
 // The graph into which `stream` is captured, or null.
 cudaGraph_t capturing(cudaStream_t stream);
 cudaError_t capture(cudaStream_t stream, node const& what);
@@ -172,6 +182,68 @@ cudaGraphNode_t added(cudaGraph_t graph, node const& what);
 bool has(cudaGraph_t graph, cudaGraphNode_t const* nodes, size_t count);  // is a graph, with these nodes
 node kernel_node(kernel const* what, configuration const& how, void** slots);
 cudaError_t on(cudaStream_t stream);  // an error where there is no such stream
+
+// The order of work. Streams have lanes; what one is asked to do has a number in it.
+unsigned new_lane(bool blocking);
+void leave_lane(unsigned number);
+unsigned lane_of(cudaStream_t stream);  // 0 for the default streams
+struct turn {
+    unsigned lane;
+    unsigned long long count;
+};
+bool begin_turn(cudaStream_t stream, turn* number);  // whether all before it has ended
+void end_turn(turn number);
+cudaError_t do_later(turn number, node const& what, bool ready);
+cudaError_t join(cudaStream_t stream, bool ask);  // waits for all work of a stream; `ask`: says cudaErrorNotReady instead
+cudaError_t join(list<unsigned long long> const& marked, bool ask);
+cudaError_t join_all();
+bool is_joined(turn number);
+bool mark(cudaStream_t stream, list<unsigned long long>* made);  // what has been asked of a stream: whether it has ended
+void wait_for(cudaStream_t stream, list<unsigned long long> const& marked);
+struct task;
+task* task_here();  // that this thread does, if it is one of the runtime's
+void is_idle(task* what);  // it waits for others
+void keep_threads(int count);  // that a launch had given back
+
+// Under the sanitizer: what work has written where the host reads it, until the program has waited for it.
+void begin_results();
+void end_results(turn number);
+void note_result(void const* start, size_t size, char const* by);
+void results_are_joined();
+void report_early_uses();
+bool used_too_early(void const* address, void const* counter, bool writes);
+struct pages {
+    size_t start, end;  // of memory that the host may use, too
+};
+list<pages> pages_of_host();
+// What a kernel changes of that memory while it is there.
+struct kernel_results {
+    kernel_results(char const* name, bool wanted);
+    ~kernel_results();
+    char const* name;
+    list<pages> all{};
+    list<unsigned char*> before{};
+};
+void results_are_public();  // the host may look at what the kernel that runs writes meanwhile
+template <typename F>
+cudaError_t done_in_turn(turn number, F now) {
+    if (!checking()) return now();
+    begin_results();
+    cudaError_t const error = now();
+    end_results(number);
+    return error;
+}
+// Does what `now` does once all before it in its stream has ended. What `waits` may end after the call has returned, and
+// what is not done at once is the node that `later` makes.
+template <typename Now, typename Later>
+cudaError_t in_order(cudaStream_t stream, bool waits, Now now, Later later) {
+    turn number;
+    bool const ready = begin_turn(stream, &number);
+    if (!ready || waits) return do_later(number, later(), ready);
+    cudaError_t const error = done_in_turn(number, now);
+    end_turn(number);
+    return error;
+}
 
 }  // namespace tilewright
 

@@ -405,13 +405,15 @@ cudaError_t run_simt(kernel const& what, configuration const& how, void** slots)
     auto const& code = *(simt_code const*)what.code;
     static unsigned long long launches = 0;
     launch run{code, what.name, how.shared, slots, {g[0], g[1], g[2]}, {b[0], b[1], b[2]}, 0,
-               (unsigned long long)g[0] * g[1] * g[2], 1, 0, 0, 0, 0, 0, "", 0, 0, false, false, __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED), {}, "", {}, {}};
+               (unsigned long long)g[0] * g[1] * g[2], 1, 0, 0, 0, 0, 0, "", 0, 0, false, false, false, __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED), {}, "", {}, {}};
     if (code.how == way::ranges) make_ranges(run);
     expect_faults();
     constexpr int chunks_per_thread = 64;
     unsigned long long chunks = (unsigned long long)worker_count() * chunks_per_thread;
     if (run.count > chunks) run.chunk = run.count / chunks;
-    run_with_helpers(&run);
+    run.waits.asked_by = task_here();
+    if (run.waits.asked_by) run_apart(&run);
+    else run_with_helpers(&run);
     wait_for_more(&run);
     run.waits.threads.clear();
     cudaError_t faulted = run.fault.signal ? report_fault(run) : cudaSuccess;
@@ -420,6 +422,7 @@ cudaError_t run_simt(kernel const& what, configuration const& how, void** slots)
         note(&run, asserted ? "failed-assertion" : "deadlock", run.file, run.line, run.column < 0 ? 0 : run.column, run.at, run.message, true);
     else if (faulted == cudaSuccess && run.failed) say("%s:%d: %s", run.file, run.line, run.message);
     if (!run.asked) trust_memory();
+    if (run.is_public) results_are_public();
     cudaError_t stopped = report_findings();
     if (faulted != cudaSuccess) return faulted;
     return !run.failed ? stopped : asserted ? cudaErrorAssert : cudaErrorLaunchFailure;

@@ -14,6 +14,8 @@ struct waiting {
     unsigned workers;
     unsigned more;       // of them, those that take blocks which others wait for
     double since;        // when it began
+    task* asked_by;      // what the launch is part of, if the program does not wait for it
+    int held, given;     // processors that the launch has, and has given back while all of it waits
     list<int> threads;   // of the workers, as the system numbers them
 };
 constexpr int spins = 6;  // the kind of a barrier where a thread lets others go on: `SPIN` of cpp/host/spins.py
@@ -116,6 +118,7 @@ struct launch {
     int line, column;
     bool asked;      // its kernel has asked about an access, as code that is checked does
     bool ordered;    // and done some by which threads of several blocks may wait for each other
+    bool is_public;  // or the host may see what they do
     unsigned long long number;  // among launches
     unsigned at[6];  // of the block, behind those of no thread
     char message[256];
@@ -181,12 +184,14 @@ bool end_round(worker* mine, unsigned round);
 void work(launch* run);          // takes blocks, until there are none
 void work_counted(launch* run);  // which workers of a launch do
 void wait_for_more(launch* run);
+void run_apart(launch* run);
 
 // Findings of a launch, for the sanitizer.
 void note(launch const* run, char const* category, char const* file, int line, int column, unsigned const* coordinates,
           char const* message, bool of_block = false);
 cudaError_t report_findings();
-int place_in_host_code(char* file, int room);  // its line; that of the program's own code which runs
+int place_in_host_code(char* file, int room);
+int place_of(void* const* found, int count, char* file, int room);  // the same, of the callers' addresses  // its line; that of the program's own code which runs
 void forget(checks& what);
 void passed_barrier(worker* mine);
 void passed_by_warp(worker* mine, unsigned warp);

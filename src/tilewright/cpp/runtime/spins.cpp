@@ -8,6 +8,7 @@
 
 namespace tilewright {
 constexpr unsigned most_threads = 1024;
+constexpr unsigned pause = 50;  // microseconds
 constexpr double seconds_of_waiting = 5;  // until it is asked whether other threads of the program may write
 
 // What blocks wait for may have changed.
@@ -74,8 +75,22 @@ static bool add_thread(launch* run) {
     count_worker(run, 1);
     return true;
 }
+// Runs a launch that may wait for the program, by threads of its own: the others are there for what runs beside it.
+void run_apart(launch* run) {
+    unsigned long long const all = (unsigned long long)worker_count(), most = run->count < all ? run->count : all;
+    waiting& waits = run->waits;
+    waits.held = 1 + __tw_take_threads(int(most) - 1);
+    {
+        locked here;
+        for (int i = 1; i < waits.held; ++i) add_thread(run);
+    }
+    work_counted(run);
+    wait_for_more(run);
+    keep_threads(waits.given);
+    __tw_give_threads(waits.held - 1);
+}
 void wait_for_more(launch* run) {
-    for (;; usleep(50)) {
+    for (;; usleep(pause)) {
         locked here;
         if (run->waits.more == 0) return;
     }
@@ -94,7 +109,7 @@ void spin(worker* mine, char const* file, int line) {
     mine->spin.line = line;
 }
 bool end_round(worker* mine, unsigned round) {
-    if (round % 64 == 63) sched_yield();
+    if (round % 64 == 63) mine->run->waits.given ? usleep(pause) : sched_yield();
     launch* run = mine->run;
     waiting& all = run->waits;
     locked here;
@@ -102,7 +117,12 @@ bool end_round(worker* mine, unsigned round) {
     if (all.epoch != mine->spin.epoch) return true;
     all.confirmed += mine->spin.confirmed != all.epoch;
     mine->spin.confirmed = all.epoch;
-    if (all.confirmed < all.workers || add_thread(run) || now() - all.since < seconds_of_waiting) return true;
+    if (all.confirmed < all.workers || add_thread(run)) return true;
+    if (all.asked_by && !all.given) {
+        __tw_give_threads(all.given = all.held);
+        is_idle(all.asked_by);
+    }
+    if (now() - all.since < seconds_of_waiting) return true;
     if (others_may_go_on(run)) {
         all.since = now();
         return true;

@@ -11,11 +11,13 @@ struct CUstream_st {
     unsigned long long capture;
     tilewright::list<cudaGraphNode_t> after;
     tilewright::attributes about;
+    unsigned lane;
 };
 struct CUevent_st {
     bool recorded;
     unsigned flags;
-    double seconds;
+    double seconds;  // 0 until the stream comes there
+    tilewright::list<unsigned long long> before;  // the work that it comes after
     // Of the captured stream that recorded it.
     cudaGraph_t graph;
     unsigned long long capture;
@@ -33,6 +35,10 @@ struct capture_of {
 };
 static list<capture_of> captures;  // that go on
 
+unsigned lane_of(cudaStream_t stream) {
+    locked here;
+    return streams.holds(stream) ? stream->lane : 0;
+}
 static bool is_default(cudaStream_t stream) { return size_t(stream) <= 2; }
 cudaError_t on(cudaStream_t stream) {
     locked here;
@@ -114,6 +120,8 @@ cudaError_t attributes::set(unsigned id, cudaLaunchAttributeValue const* value) 
 }
 static attributes about_default;
 static attributes& about(cudaStream_t stream) { return is_default(stream) ? about_default : stream->about; }
+// That something has not ended is no failure.
+static cudaError_t unless_unready(cudaError_t error) { return error == cudaErrorNotReady ? error : report(error); }
 static cudaError_t known(cudaEvent_t event) {
     return events.holds(event) ? cudaSuccess : cudaErrorInvalidResourceHandle;
 }
@@ -125,14 +133,19 @@ double now() {
 static cudaError_t call_on(cudaStream_t stream, cudaHostFn_t function, void* data) {
     cudaError_t error = on(stream);
     if (error != cudaSuccess) return error;
-    if (!capturing(stream)) {
-        function(data);
-        return cudaSuccess;
-    }
     node made{};
     made.type = cudaGraphNodeTypeHost;
     made.host = {function, data};
-    return capture(stream, made);
+    if (capturing(stream)) return capture(stream, made);
+    return in_order(stream, true, [] { return cudaSuccess; }, [&] { return made; });
+}
+// A stream, or a graph, comes to the place where an event was recorded.
+cudaError_t record_now(cudaEvent_t event) {
+    locked here;
+    if (!events.holds(event)) return cudaSuccess;  // destroyed meanwhile
+    event->recorded = true;
+    event->seconds = now();
+    return cudaSuccess;
 }
 
 }  // namespace tilewright
@@ -147,6 +160,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
     *stream = streams.add((cudaStream_t)malloc(sizeof(CUstream_st)));
     **stream = {flags, priority, next++};
     (*stream)->about.values[cudaLaunchAttributePriority].priority = priority;
+    (*stream)->lane = new_lane(!(flags & cudaStreamNonBlocking));
     return report(cudaSuccess);
 }
 cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID id, cudaStreamAttrValue* value) {
@@ -175,17 +189,21 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
         end_capture(stream);
     }
     streams.discard(stream);
+    leave_lane(stream->lane);
     stream->after.clear();
     free(stream);
     return report(cudaSuccess);
 }
-static cudaError_t end_of(cudaStream_t stream) {
-    locked here;
-    if (capturing(stream)) return report(invalidate(stream->capture, cudaErrorStreamCaptureUnsupported));
-    return report(on(stream));
+static cudaError_t end_of(cudaStream_t stream, bool ask) {
+    {
+        locked here;
+        if (capturing(stream)) return report(invalidate(stream->capture, cudaErrorStreamCaptureUnsupported));
+        if (on(stream) != cudaSuccess) return report(on(stream));
+    }
+    return unless_unready(join(stream, ask));
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return end_of(stream); }
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return end_of(stream); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return end_of(stream, false); }
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return end_of(stream, true); }
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int* flags) {
     locked here;
     if (on(stream) != cudaSuccess || !flags) return report(flags ? on(stream) : cudaErrorInvalidValue);
@@ -214,6 +232,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     if (flags > 1) return report(cudaErrorInvalidValue);
     cudaError_t error = on(stream) != cudaSuccess ? on(stream) : known(event);
     // A stream that waits for a captured one takes part in its capture.
+    if (error == cudaSuccess && !event->graph) wait_for(stream, event->before);
     if (error != cudaSuccess || !event->graph || is_default(stream)) return report(error);
     if (!stream->graph) stream->graph = event->graph, stream->capture = event->capture;
     for (cudaGraphNode_t each : event->after)
@@ -221,20 +240,33 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return report(error);
 }
 cudaError_t cudaDeviceSynchronize() {
-    locked here;
-    for (capture_of& each : captures) each.invalid = true;
-    return report(captures.count ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
+    {
+        locked here;
+        for (capture_of& each : captures) each.invalid = true;
+        if (captures.count) return report(cudaErrorStreamCaptureUnsupported);
+    }
+    return report(join_all());
 }
 
-// Host functions. What was asked for before them has ended already.
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
     return report(function ? call_on(stream, function, data) : cudaErrorInvalidValue);
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data, unsigned int flags) {
     if (!function || flags) return report(cudaErrorInvalidValue);
-    cudaError_t error = end_of(stream);
-    if (error == cudaSuccess) function(stream, error, data);
-    return report(error);
+    if (capturing(stream)) return end_of(stream, true);
+    struct callback {
+        cudaStream_t stream;
+        cudaStreamCallback_t function;
+        void* data;
+    };
+    auto* given = (callback*)malloc(sizeof(callback));
+    *given = {stream, function, data};
+    auto const call = [](void* at) {
+        callback const what = *(callback*)at;
+        free(at);
+        what.function(what.stream, cudaSuccess, what.data);
+    };
+    return report(call_on(stream, call, given));
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
@@ -246,27 +278,47 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
 }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-    locked here;
-    cudaError_t error = on(stream) != cudaSuccess ? on(stream) : known(event);
-    if (error != cudaSuccess) return report(error);
-    event->graph = capturing(stream);
-    if (event->graph) event->capture = stream->capture;
-    become(event->after, event->graph ? stream->after.items : nullptr, event->graph ? stream->after.count : 0);
-    event->recorded = !event->graph;
-    event->seconds = now();
-    return report(cudaSuccess);
+    {
+        locked here;
+        cudaError_t error = on(stream) != cudaSuccess ? on(stream) : known(event);
+        if (error != cudaSuccess) return report(error);
+        event->graph = capturing(stream);
+        if (event->graph) event->capture = stream->capture;
+        become(event->after, event->graph ? stream->after.items : nullptr, event->graph ? stream->after.count : 0);
+        event->recorded = !event->graph;
+        event->seconds = now();
+        if (event->graph || mark(stream, &event->before)) return report(cudaSuccess);
+        event->seconds = 0;
+    }
+    node made{};
+    made.type = cudaGraphNodeTypeEventRecord;
+    made.event = event;
+    cudaError_t const error = in_order(stream, false, [&] { return record_now(event); }, [&] { return made; });
+    mark(stream, &event->before);
+    return report(error);
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-    locked here;
-    bool captured = known(event) == cudaSuccess && event->graph;
-    return report(captured ? invalidate(event->capture, cudaErrorCapturedEvent) : known(event));
+static cudaError_t end_of(cudaEvent_t event, bool ask) {
+    list<unsigned long long> before{};
+    {
+        locked here;
+        bool captured = known(event) == cudaSuccess && event->graph;
+        if (captured || known(event) != cudaSuccess) return report(captured ? invalidate(event->capture, cudaErrorCapturedEvent) : known(event));
+        for (unsigned long long each : event->before) before.add(each);
+    }
+    cudaError_t const error = join(before, ask);
+    before.clear();
+    return unless_unready(error);
 }
-cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return end_of(event, false); }
+cudaError_t cudaEventQuery(cudaEvent_t event) { return end_of(event, true); }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-    locked here;
     if (!milliseconds) return report(cudaErrorInvalidValue);
-    bool both = known(begin) == cudaSuccess && known(end) == cudaSuccess && begin->recorded && end->recorded;
-    if (!both || ((begin->flags | end->flags) & cudaEventDisableTiming)) return report(cudaErrorInvalidResourceHandle);
+    {
+        locked here;
+        bool both = known(begin) == cudaSuccess && known(end) == cudaSuccess && begin->recorded && end->recorded;
+        if (!both || ((begin->flags | end->flags) & cudaEventDisableTiming)) return report(cudaErrorInvalidResourceHandle);
+    }
+    if (end_of(begin, true) != cudaSuccess || end_of(end, true) != cudaSuccess) return cudaErrorNotReady;
     *milliseconds = float((end->seconds - begin->seconds) * 1e3);
     return report(cudaSuccess);
 }
@@ -274,6 +326,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
     locked here;
     if (!events.discard(event)) return report(cudaErrorInvalidResourceHandle);
     event->after.clear();
+    event->before.clear();
     free(event);
     return report(cudaSuccess);
 }
