@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,7 @@ LAUNCHES = {
     "(*f)<<<1, 1>>>\n(x);": "(::__tw_host::configure(1, 1), (*f)\n(x));",
     "T::template k<a<b>><<<1, 1>>>();": "(::__tw_host::configure(1, 1), T::template k<a<b>>());",
     "k<1 << 3, [](int x) -> int { return x; }><<<1, 1>>>();": "(::__tw_host::configure(1, 1), k<1 << 3, [](int x) -> int { return x; }>());",
+    "#define K(x) k<<<1, 1>>>(x)": "#define K(x) (::__tw_host::configure(1, 1), k(x))",
     "if (m) kernels.at[n](2)->k[0]<<<1, 1>>>();": "if (m) (::__tw_host::configure(1, 1), kernels.at[n](2)->k[0]());",
     "else get<3>(a)<<<1, 1>>>(x);": "else (::__tw_host::configure(1, 1), get<3>(a)(x));",
     'f("<<<"); // <<<': 'f("<<<"); // <<<',
@@ -130,7 +132,12 @@ LAUNCHES = {
 
 @pytest.mark.parametrize(("text", "expected"), LAUNCHES.items())
 def test_launches_needs_no_compiler(text: str, expected: str) -> None:
-    assert launches_as_calls(text, "t.cu") == expected
+    directive = re.compile(r'\n#line (\d+) "t\.cu"\n( *)(.{0,4})')
+    called = launches_as_calls(text, "t.cu")
+    assert directive.sub(r"\3", called) == expected
+    lines = text.split("\n")
+    for line, column, part in directive.findall(called):  # what follows is where it was
+        assert lines[int(line) - 1][len(column) :].startswith(part.rstrip("),"))
     assert without_launches(text, "t.cu").count("\n") == text.count("\n")
     assert "<<<1" not in without_launches(text, "t.cu")
 

@@ -454,7 +454,7 @@ def test_any_group_and_what_programs_include(tmp_path: Path) -> None:
         ("*p = @rand();", "uses rand(), which is for the host alone"),
         (
             "[](int* q) { *q = @rand(); }(p);",
-            ": operator()() runs on the device and uses rand(), which is for the host",
+            ": the lambda runs on the device and uses rand(), which is for the host",
         ),
         ("*p = @hosts;", "uses hosts, a variable of the host; declare it __device__, __constant__ or constexpr"),
     ],
@@ -467,6 +467,16 @@ def test_what_a_cpu_cannot_do_is_refused(tmp_path: Path, statement: str, message
     done = run(tmp_path / "program.cu", f"{head}\n__global__ void k(int* p) {{\n  {code}\n}}\nint main() {{}}\n")
     place = f"program.cu:10:{3 + statement.index('@')}: "
     assert done.returncode != 0 and place in done.stderr and message in done.stderr
+
+
+@pytest.mark.parametrize("body", ["x + @hosts", "x + @rand()", "@std::vector<float>(3)[1]", "@y"])
+def test_lambdas_of_launches_are_refused_where_they_are_written(tmp_path: Path, body: str) -> None:
+    """In host code, at the place that an @ marks."""
+    head = "#include <cstdlib>\n#include <vector>\n#include <cuda_runtime.h>\nint hosts;\n"
+    head += "template <typename F> __global__ void apply(float* p, F f) { *p = f(*p); }\n"
+    call = f"apply<<<1, 1>>>(nullptr, [=] __device__ (float x) {{ return {body}; }});"
+    done = run(tmp_path / "program.cu", f"{head}int main() {{\n  if (hosts) {call.replace('@', '')}\n}}\n")
+    assert done.returncode != 0 and f"program.cu:7:{14 + call.index('@')}: " in done.stderr, done.stderr
 
 
 BOTH_SIDES = """#include <cuda_runtime.h>

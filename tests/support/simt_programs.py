@@ -228,7 +228,7 @@ template <typename K> void same(char const* name, K first, K second, dim3 block)
   int *a, *b; cudaMallocManaged(&a, 2048); cudaMallocManaged(&b, 2048);
   cudaMemset(a, 0, 2048); cudaMemset(b, 0, 2048);
   first<<<4, block>>>(Numbers{3, {1, 2, 3, 4}}, a); second<<<4, block>>>(Numbers{3, {1, 2, 3, 4}}, b);
-  int sum = 0; for (int i = 0; i < 512; ++i) sum += a[i] != 0;
+  cudaDeviceSynchronize(); int sum = 0; for (int i = 0; i < 512; ++i) sum += a[i] != 0;
   printf("%s %s %d %s\\n", name, memcmp(a, b, 2048) ? "differs" : "same", sum > 400, cudaGetErrorName(cudaGetLastError()));
 }
 #define SAME(kernel, ...) same(#kernel, kernel<0>, kernel<1>, __VA_ARGS__); same(#kernel, kernel<0>, kernel<2>, __VA_ARGS__)

@@ -27,7 +27,7 @@ _SKIP = re.compile(
     re.DOTALL,
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
-_LINE = re.compile(r'^[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"([^"\n]*)")?[^\n]*$', re.MULTILINE)
+LINE = re.compile(r'^[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"([^"\n]*)")?[^\n]*$', re.MULTILINE)
 _OPEN = re.compile(r"\[\s*\[")
 _IN_A_ROW = re.compile(r"\s*(\[)\s*\[")
 _FUNCTION_WORDS = re.compile(r"\b__tile_global__\b|\b__tile__\b|\b__global__\b")
@@ -191,7 +191,7 @@ def _pairs(masked: str, brackets: str) -> dict[int, int]:
 def location_at(text: str, position: int, name: str) -> Loc:
     """Where ``position`` is, as the line directives of the preprocessor tell."""
     line, start = 1, 0
-    for marker in _LINE.finditer(text, 0, position):
+    for marker in LINE.finditer(text, 0, position):
         line, start, name = int(marker.group(1)), marker.end() + 1, marker.group(2) or name
     column = position - text.rfind("\n", 0, position) - 1
     return Loc(name, line + text.count("\n", start, position), column)

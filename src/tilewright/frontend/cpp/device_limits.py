@@ -78,11 +78,12 @@ def refuse_host_constructs(
     of_device = [s for s in reached if s in kernels or source.is_for_devices(s)]
     lambdas = tuple(f"_ZZ{_OTHER_PASS.sub('', s)[2:]}E" for s in of_device)  # how the names of theirs begin
     for user in sorted(reached):
-        everything = user in of_device or user.startswith(lambdas)
+        everything = user in of_device or user.startswith(lambdas) or source.is_lambda(user)
         for name in sorted(calls[user] if everything else calls[user] & _MARKS.keys()):
             for what in _uses(name, calls, hosts, globals_, source):
                 at = source.use(user, name)
-                raise TileUnsupportedFeatureError(f"{source_name(user)}() runs on the device and uses {what}", at)
+                who = "the lambda" if source.is_lambda(user) else f"{source_name(user)}()"
+                raise TileUnsupportedFeatureError(f"{who} runs on the device and uses {what}", at)
 
 
 def refuse_long_double(llvm: str, kernels: Collection[str], texts: Mapping[str, str]) -> None:

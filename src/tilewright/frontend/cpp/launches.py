@@ -1,15 +1,15 @@
 """Kernel launches in source text: ``kernel<<<grid, block>>>(arguments)``, which is no C++.
 
-Rewritten text keeps its line numbers.
+Rewritten text keeps its line numbers, and the parts of launches their columns, by line directives.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tilewright.frontend.cpp.attributes import blank, mask
+from tilewright.frontend.cpp.attributes import LINE, blank, mask
 from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.location import Loc
 
@@ -45,13 +45,43 @@ def launches_as_calls(text: str, name: str, *, marked: bool = False) -> str:
     """
     before, after = ("::__tw_no_launch(), ", ", ::__tw_launched()") if marked else ("", "")
 
+    places = _Places(text, name)
+
     def call(launch: Launch) -> str:
         kernel = text[launch.start : launch.opening]
         configuration = text[launch.opening + 3 : launch.closing]
         arguments = text[launch.closing + 3 : launch.end]
-        return f"({before}::__tw_host::configure({configuration}), {kernel}{arguments}{after})"
+        at = places.of(launch, (launch.opening + 3, launch.start, launch.closing + 3, launch.end))
+        called = f"{at[0]}{configuration}), {at[1]}{kernel}{at[2]}{arguments}"
+        return f"({before}::__tw_host::configure({called}{after}){at[3]}"
 
     return _replace(text, name, call)
+
+
+class _Places:
+    """Line directives by which the compiler finds parts of a text where they were; launches come in their order."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._text, self._position, self._start, self._line = text, 0, 0, 1
+        self._name = name.replace("\\", "\\\\").replace('"', '\\"')
+
+    def of(self, launch: Launch, positions: Sequence[int]) -> list[str]:
+        """What goes before the parts of a launch that begin at ``positions``: nothing in directives, which end with
+        their line."""
+        text, head = self._text, self._text.rfind("\n", 0, launch.start) + 1
+        while text[:head].endswith("\\\n"):
+            head = text.rfind("\n", 0, head - 1) + 1
+        if text[head : launch.start].lstrip().startswith("#") or "\n#" in text[launch.start : launch.end]:
+            return [""] * len(positions)
+        for marker in LINE.finditer(text, self._position, launch.start):
+            self._line, self._start, self._name = int(marker[1]), marker.end() + 1, marker[2] or self._name
+        self._position = launch.start
+        return [self._directive(position) for position in positions]
+
+    def _directive(self, position: int) -> str:
+        line = self._line + self._text.count("\n", self._start, position)
+        column = position - self._text.rfind("\n", 0, position) - 1
+        return f'\n#line {line} "{self._name}"\n{" " * column}'
 
 
 def _replace(text: str, name: str, replacement: Callable[[Launch], str]) -> str:

@@ -172,7 +172,7 @@ class Source:
         function = self.name(symbol)
         if artificial or loc is None or loc.file not in self._texts or not function:
             return None
-        if function == "operator()" and _LAMBDA.search(symbol):
+        if self.is_lambda(symbol):
             return None
         if space.kind not in self._words:
             self._words[space.kind] = re.compile(rf"\b(?:{'|'.join(_words(space, self._all))})\b")
@@ -183,6 +183,12 @@ class Source:
                     return None
                 declared = True
         return function if declared and not words.search(self._head_at(loc)) else None
+
+    def is_lambda(self, symbol: str) -> bool:
+        """Whether a function is the body of a lambda of the user."""
+        loc = self.declaration(symbol)
+        ours = loc is not None and loc.file in self._texts
+        return ours and self.name(symbol) == "operator()" and _LAMBDA.search(symbol) is not None
 
     def _head_at(self, loc: Loc) -> str:
         """What stands at a place of a file up to a body, of which a macro may have made a declaration."""
