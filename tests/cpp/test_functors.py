@@ -44,7 +44,7 @@ int main() {
   Axpy host{{x, 1, n}, 'b', {y, 2, n}, 3.0f}, *device;
   cudaMalloc(&device, sizeof host);
   cudaMemcpy(device, &host, sizeof host, cudaMemcpyHostToDevice);
-  parallel_for<<<3>>>(device);
+  parallel_for<<<3>>>(device); cudaDeviceSynchronize();
   for (int i = 0; i < n; ++i) wrong += y[i] != 3 * i + 1;
   printf("%u wrong, %s\\n", wrong, cudaGetErrorName(cudaGetLastError()));
 }

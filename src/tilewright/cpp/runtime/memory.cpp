@@ -51,6 +51,7 @@ static block memory(size_t size, cudaMemoryType kind) {
     return {start, start + size, owner, 0, kind};
 }
 static void give_back(block const& what) {
+    forget_results(what.start, what.end);
     free(what.written);
     if (what.users) {
         munmap(what.users, (what.end - what.start) * sizeof(byte_users));

@@ -56,6 +56,13 @@ void end_results(turn number) {
 void note_result(void const* start, size_t size, char const* by) {
     if (checking()) own_results.add({size_t(start), size_t(start) + size, {}, by});
 }
+void forget_results(size_t start, size_t end) {
+    locked here;
+    for (size_t i = results.count; i-- > 0;)
+        if (results[i].start < end && results[i].end > start) results.remove(i);
+    for (size_t i = closed.count; i-- > 0;)
+        if (closed[i].start < end && closed[i].end > start) closed.remove(i);
+}
 void results_are_public() { are_public = true; }
 
 kernel_results::kernel_results(char const* name, bool wanted) : name(name) {
@@ -115,7 +122,11 @@ bool used_too_early(void const* address, void const* counter, bool writes) {
         }
         return true;
     }
-    return false;
+    bool opened = false;  // by another thread, since
+    list<pages> all = pages_of_host();
+    for (pages const& each : all) opened |= at >= each.start && at < each.end;
+    all.clear();
+    return opened;
 }
 
 }  // namespace tilewright

@@ -210,6 +210,7 @@ void begin_results();
 void end_results(turn number);
 void note_result(void const* start, size_t size, char const* by);
 void results_are_joined();
+void forget_results(size_t start, size_t end);  // of memory that is freed
 void report_early_uses();
 bool used_too_early(void const* address, void const* counter, bool writes);
 struct pages {
