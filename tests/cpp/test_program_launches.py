@@ -166,6 +166,31 @@ int main() {
     assert (done.stderr, done.returncode) == ("", 30)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "host", "message"),
+    [
+        ("*p = 1;", "if (p) @k<<<1, 1>>>(p, 3);", "requires single argument 'p', but 2 arguments were provided"),
+        ("*p = 1;", "if (p) @k<<<1, 1>>>(3.5f);", "no known conversion from 'float' to 'int *' for 1st argument"),
+        ("*p = 1;", "if (p) k<<<1, @absent>>>(p);", "use of undeclared identifier 'absent'"),
+        ("@LAUNCH(k, p);", "", "a kernel that launches a kernel is not available on a CPU"),
+        ("if (*p) { @ASSEMBLY(p); }", "k<<<1, 1>>>(p);", "k() runs on the device and uses inline assembly"),
+    ],
+)
+def test_what_is_wrong_in_a_launch_or_a_macro_is_told_where_it_is(
+    tmp_path: Path, environment: dict[str, str], kernel: str, host: str, message: str
+) -> None:
+    """At the place that an @ marks."""
+    head = "#include <cuda_runtime.h>\n#define LAUNCH(kernel, ...) kernel<<<1, 1>>>(__VA_ARGS__)\n"
+    head += '#define ASSEMBLY(p) asm volatile("wgmma.fence.sync.aligned;" :: "l"(p) : "memory")\n'
+    lines = [*head.splitlines(), "__global__ void k(int* p) {", f"  {kernel}", "}", "int main() {", "  int* p = nullptr;"]
+    lines += [f"  {host}", "}"]
+    line = next(number for number, each in enumerate(lines, 1) if "@" in each)
+    (tmp_path / "program.cu").write_text("\n".join(lines).replace("@", ""))
+    done = run(tmp_path / "program.cu", environment)
+    place = f"program.cu:{line}:{lines[line - 1].index('@') + 1}: "
+    assert done.returncode == 3 and place in done.stderr and message in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("how", ["run", "check"])
 def test_kernels_that_static_objects_launch(tmp_path: Path, environment: dict[str, str], how: str) -> None:
     """Before main and behind its end, tile and SIMT kernels run as ever; constructors run in the order of priorities."""

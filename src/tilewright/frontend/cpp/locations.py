@@ -22,17 +22,24 @@ def as_written(loc: Loc, compiled: str, name: str) -> Loc:
     """``loc``, in the text ``compiled`` of the file ``name``, with the column that its word has in the line that the
     user wrote: launches and macros are longer in what is compiled."""
     written, number, file = linecache.getline(loc.file, loc.line).rstrip("\n"), 0, name
+    lines = []  # that are, or are parts of, the line of `loc`
     for line in compiled.split("\n"):
         if (marker := _MARKER.match(line)) is not None:
             number, file = int(marker[1]) - 1, marker[2]
             continue
         number += 1
-        if (file, number) == (loc.file, loc.line) and len(line) > loc.column and line != written:
+        if (file, number) == (loc.file, loc.line) and len(line) > loc.column:
+            lines.append(line)
+    first = (len(line) - len(line.lstrip()) for line in lines)
+    if not any(line[at : loc.column + 1] == written[at : loc.column + 1] for line, at in zip(lines, first)):
+        for line in lines:
             word = next((m for m in re.finditer(r"\w+|\S", line) if m.end() > loc.column), None)
             columns = [m.start() for m in re.finditer(r"\w+|\S", written) if word is not None and m[0] == word[0]]
             if word is not None and columns:
                 before = len(re.findall(rf"(?<!\w){re.escape(word[0])}(?!\w)", line[: word.start()]))
                 return replace(loc, column=columns[min(before, len(columns) - 1)])
+        if written and lines:  # a macro has it
+            return replace(loc, column=len(written) - len(written.lstrip()))
     return loc
 
 

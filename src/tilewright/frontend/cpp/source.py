@@ -13,11 +13,10 @@ from pathlib import Path
 
 from tilewright.frontend.cpp.attributes import blank, closing, location_at, mask, rewrite_hints
 from tilewright.frontend.cpp.launches import launches_as_calls, without_launches
-from tilewright.frontend.cpp.locations import INCLUDE_DIR
+from tilewright.frontend.cpp.locations import INCLUDE_DIR, as_written
 from tilewright.ir.errors import TileUnsupportedFeatureError
 
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\(?:.|\n))*", re.MULTILINE)
-_PART_OF_LAUNCH = re.compile(r"<<<(?!.*>>>\s*\()", re.DOTALL)  # the arguments come behind the macro
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 # What CUDA's keywords stand for, which some programs write themselves.
 _ATTRIBUTE = re.compile(
@@ -44,9 +43,9 @@ def with_keywords(text: str) -> str:
 
 def needs_expansion(text: str, include_dirs: Iterable[str | os.PathLike[str]]) -> bool:
     """Whether what is rewritten may be in macros, or in files of the user that ``text`` includes."""
-    words = ("cutile", "__global__", "__device__", *(["__tile_global__"] if "cutile" in text else []))
+    words = ("cutile", "__global__", "__device__", "asm", "<<<", *(["__tile_global__"] if "cutile" in text else []))
     defines = [define.group() for define in _DEFINE.finditer(text)]
-    if any(word in define for define in defines for word in words) or any(map(_PART_OF_LAUNCH.search, defines)):
+    if any(word in define for define in defines for word in words):
         return True
     names = _INCLUDE.findall(text)
     return any((Path(directory) / name).is_file() for directory in include_dirs for name in names)
@@ -123,7 +122,9 @@ def refuse_device_constructs(text: str, name: str) -> None:
         ]:
             found = re.compile(pattern).search(masked, first, last)
             if found is not None:
-                raise TileUnsupportedFeatureError(message, location_at(text, found.start(), name))
+                raise TileUnsupportedFeatureError(
+                    message, as_written(location_at(text, found.start(), name), text, name)
+                )
 
 
 # A type and an alignment may stand between.
