@@ -165,9 +165,13 @@ class SimtPrograms:
         with driver.device().current():
             driver.call("cuStreamSynchronize", ctypes.c_void_p(self.stream()))
 
+    def compiled(self, request: Request, unit: HostUnit) -> list[SimtFile]:
+        """What a program compiles while it runs. TileError for what the GPU cannot have."""
+        return simt_files([request], [unit])
+
     def add(self, library: ctypes.CDLL, request: Request, unit: HostUnit) -> None:
         """Load what a program has compiled while it runs, whose part for the host is ``library``."""
-        for file in simt_files([request], [unit]):
+        for file in self.compiled(request, unit):
             with driver.device().current():
                 self._load(library, replace(file, module=len(self._modules)))
 

@@ -27,7 +27,6 @@ from tilewright.frontend.cpp.debug_types import Piece
 from tilewright.frontend.cpp.toolchain import Linked, compile_table, compiler_cache, link
 from tilewright.ir.errors import TileError
 from tilewright.system.folders import private_folder
-from tilewright.system.forks import load
 
 
 class _Texts(ctypes.Structure):
@@ -247,7 +246,7 @@ class Modules:
             if _SIMT.search(request.text):
                 unit = build_unit(request)
                 if self._gpu is not None:
-                    load("tilewright.cpp.gpu.program").simt_files([request], [unit])
+                    self._gpu.compiled(request, unit)
             image = json.dumps(asdict(request)).encode()
         except (TileError, ValueError) as e:
             self._made(made, told(e).encode(), None, 0)

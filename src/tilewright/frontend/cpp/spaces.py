@@ -5,9 +5,10 @@ That a function is for devices, too, stands in its declaration, of which a modul
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\(?:.|\n))*)"
 _COORDINATES = ("__tw_bid", "__tw_num_blocks")  # of tile code, which has handles in the types of its other functions
 _OF_HOSTS = re.compile(r"/__(?:algorithm|random)/|/random(?:\.\w+)?$")
 _CONSTANT = re.compile(r"(?i:constexpr)(?!_SINCE_CXX2[36])|consteval")
+_MOST_FILES = 2048  # of which it is kept what they say: those of a program
 _LAMBDA = re.compile(r"U[lT]|\$_\d")  # in the symbol of its operator(): it is for where it is written
 
 
@@ -136,15 +138,15 @@ class Source:
     """What the user's files say of the functions and variables of a module."""
 
     def __init__(self, llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> None:
-        given = "".join(f"#define {macro} {value}\n" for macro, value in defines.items())
-        self._all = [*texts.values(), given]
+        given = tuple((macro, str(value)) for macro, value in defines.items())
         self._texts = texts
         self._words: dict[str, re.Pattern[str]] = {}  # by what is said of a space
         self._locations = Locations(parts_of(llvm).metadata)
         self.functions = parts_of(llvm).functions
-        self._masked = {file: mask(without_directives(each)) for file, each in texts.items()}
+        self._masked = {file: _masked(each) for file, each in texts.items()}
+        self._defines = [*(pair for each in texts.values() for pair in _defines_of(each)), *given]
         self._macros: dict[str, set[str]] = {}  # what each stands for, in any of the files
-        for name, value in (m.groups() for text in self._all for m in _DEFINE.finditer(text)):
+        for name, value in self._defines:
             if not name.startswith("__"):  # the toolkit's
                 self._macros.setdefault(name, set()).add(value)
 
@@ -175,7 +177,7 @@ class Source:
         if self.is_lambda(symbol):
             return None
         if space.kind not in self._words:
-            self._words[space.kind] = re.compile(rf"\b(?:{'|'.join(_words(space, self._all))})\b")
+            self._words[space.kind] = re.compile(rf"\b(?:{'|'.join(_words(space, self._defines))})\b")
         words, declared = self._words[space.kind], False
         for each in (self._masked[loc.file], *self._masked.values()):  # most say it where they are defined
             for head in _heads(each, function) if function in each else ():
@@ -336,9 +338,21 @@ def texts_of(name: str, text: str, included: Iterable[str]) -> dict[str, str]:
     return {name: text} | {f: p.read_text(errors="replace") if p.is_file() else "" for f, p in paths.items()}
 
 
-def _words(space: Space, texts: Iterable[str]) -> list[str]:
+@functools.lru_cache(_MOST_FILES)
+def _masked(text: str) -> str:
+    """A file without comments, strings and directives."""
+    return mask(without_directives(text))
+
+
+@functools.lru_cache(_MOST_FILES)
+def _defines_of(text: str) -> tuple[tuple[str, str], ...]:
+    """The macros of a file, with what they stand for."""
+    return tuple((m[1], m[2]) for m in _DEFINE.finditer(text))
+
+
+def _words(space: Space, defines: Sequence[tuple[str, str]]) -> list[str]:
     """What says that a function is for devices: keywords, and macros that have them."""
-    found, defines = list(space.words), [m.groups() for text in texts for m in _DEFINE.finditer(text)]
+    found = list(space.words)
     for _ in range(3):  # macros of macros of macros
         known = re.compile(rf"\b(?:{'|'.join(found)})\b")
         found += [name for name, value in defines if known.search(value) and name not in found]
