@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.driver import Driver, executable
 
+from tilewright.backends import native
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.gpu_runtime import driver
 from tilewright.ir.gpu_parameters import Descriptor
@@ -35,6 +36,7 @@ LOOKING = Driver()
 
 @pytest.fixture(autouse=True, scope="module")
 def looking() -> Any:
+    native.compiler()  # which launches of its own do not load
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "load", lambda: LOOKING)
         yield LOOKING
