@@ -44,6 +44,26 @@ def powers(x, out, C: ct.Constant[int]):
 
 
 @ct.kernel
+def sums_of_pieces(x, out, C: ct.Constant[int]):
+    total = ct.zeros((4, 128), ct.float32)
+    for k in range(ct.num_tiles(x, 1, (4, C))):
+        total = total + ct.sum(ct.load(x, (0, k), (4, C)).reshape((4, C // 128, 128)), axis=1)
+    ct.store(out, (0, 0), total)
+
+
+@ct.kernel
+def persistent_sums(x, out, C: ct.Constant[int]):
+    for i in range(ct.bid(0), x.shape[0], ct.num_blocks(0)):
+        ct.store(out, (i, 0), ct.sum(ct.load(x, (i, 0), (1, C)), axis=1, keepdims=True))
+
+
+@ct.kernel
+def sums(x, out, C: ct.Constant[int]):
+    for i in range(x.shape[0]):
+        ct.store(out, (i, 0), ct.sum(ct.load(x, (i, 0), (1, C)), axis=1, keepdims=True))
+
+
+@ct.kernel
 def softmax_of_one(x, out, C: ct.Constant[int]):
     """All blocks read the same row."""
     tile = ct.load(x, (0, 0), (1, C), padding_mode=LOWEST)
@@ -76,13 +96,20 @@ def fetches(kernel: Any, columns: int, tile: int) -> bool:
 @pytest.mark.parametrize("kernel", [softmax, persistent_softmax])
 def test_long_rows_that_are_read_again_beside_exponentials(kernel: Any) -> None:
     assert fetches(kernel, 3000, 4096)
-    assert not fetches(kernel, 300, 512)  # processors fetch those
+    assert fetches(kernel, 300, 512) == (kernel is persistent_softmax)  # processors fetch what comes next in memory
     assert not fetches(kernel, 300_000, 1 << 19)  # several do not fit into a cache
 
 
 @pytest.mark.parametrize("kernel", [centered, powers, softmax_of_one])
 def test_memory_is_busy_or_there_is_no_next_tile(kernel: Any) -> None:
     assert not fetches(kernel, 3000, 4096)
+
+
+def test_iterations_whose_next_tile_is_no_run_in_memory() -> None:
+    assert fetches(sums_of_pieces, 3000, 128)
+    assert not fetches(sums_of_pieces, 3000, 2048)  # long enough for processors to fetch
+    assert fetches(persistent_sums, 1000, 1024)
+    assert not fetches(sums, 1000, 1024)
 
 
 def test_stores_past_the_caches_of_what_was_made_of_a_tile() -> None:

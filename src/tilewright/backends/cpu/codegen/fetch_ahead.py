@@ -17,29 +17,28 @@ from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.views import LaneAddresses, ViewAccess
 from tilewright.backends.cpu.loops.fused import array_tiles, loop_values
 from tilewright.backends.cpu.loops.groups import COSTS
-from tilewright.backends.cpu.loops.kinds import LONGEST_STORED
+from tilewright.backends.cpu.loops.kinds import LONGEST_STORED, known_integer
 from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import I32
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.floats import Exp
 from tilewright.ir.ops.loops import LoopNest
-from tilewright.ir.ops.memory import Bid
+from tilewright.ir.ops.memory import Bid, LoadView
 
 # Bytes of a tile: shorter ones are fetched well enough by processors, of longer ones several do not fit into a
 # second-level cache (benchmarks/results/cpu_notes.md).
 _SHORTEST, _LONGEST = 8 << 10, 512 << 10
+_SHORT_ROW = 1 << 10  # bytes
 _NEAR = 16 << 10  # bytes of a tile of which two fit into a first-level cache
 LINE = 64  # bytes
 
 
 def tiles_ahead(state: State, nest: LoopNest) -> Mapping[Op, ir.Value]:
     """The loads whose next tiles ``nest`` fetches, and how many bytes away these are: tiles that an earlier nest read,
-    so that they are in a cache, if there is enough to compute."""
-    if all(COSTS.get(type(op), 1) < COSTS[Exp] for op in nest.body.ops):
-        return {}
-    accesses = [state.accesses[v.op] for v in array_tiles(nest) if v.op is not None and _was_read(v, nest)]
-    found = {a.op: _distance(state, a) for a in accesses}
+    so that they are in a cache, if there is enough to compute, and those of loops that are no runs in memory."""
+    tiles = [v for v in array_tiles(nest) if (_is_costly(nest) and _was_read(v, nest)) or _jumps(v, nest)]
+    found = {a.op: _distance(state, a) for a in (state.accesses[v.op] for v in tiles if v.op is not None)}
     return {op: d for op, d in found.items() if not isinstance(d, int)}
 
 
@@ -84,6 +83,10 @@ def fetch(
     call_external(builder, "llvm.prefetch.p0", ir.VoidType(), arguments)
 
 
+def _is_costly(nest: LoopNest) -> bool:
+    return any(COSTS.get(type(op), 1) >= COSTS[Exp] for op in nest.body.ops)
+
+
 def _was_read(value: Value, nest: LoopNest) -> bool:
     """Whether a nest before ``nest`` in the same block reads the tile ``value``, and its size suits."""
     assert value.op is not None and nest.block is not None
@@ -91,6 +94,23 @@ def _was_read(value: Value, nest: LoopNest) -> bool:
         return False
     before = nest.block.ops[: nest.block.ops.index(nest)]
     return any(user.ancestor_in(nest.block) in before for user in value.users)
+
+
+def _jumps(value: Value, nest: LoopNest) -> bool:
+    """Whether ``nest`` is the first of an iteration that reads the tile ``value``, whose next one processors do not
+    see: it is the next piece of short rows, or a row any number of rows away."""
+    block, load = nest.block, value.op
+    if block is None or not isinstance(block.parent, For) or not isinstance(load, LoadView):
+        return False
+    row = value.tile.shape[-1] * storage_bytes(value.tile.element)
+    if row == _bytes(value):
+        jumps = load.indices[-1] is not block.args[0] and known_integer(block.parent.step) is None
+    else:
+        jumps = load.indices[-1] is block.args[0] and row <= _SHORT_ROW
+    nests = [op for user in value.users if isinstance(op := user.ancestor_in(block), LoopNest)]
+    later = _bytes(value) >= _SHORTEST and any(map(_is_costly, nests))  # where memory is idle
+    first = min(nests, key=block.ops.index) is nest
+    return jumps and first and not later and row >= LINE and _bytes(value) <= LONGEST_STORED
 
 
 def _bytes(value: Value) -> int:
