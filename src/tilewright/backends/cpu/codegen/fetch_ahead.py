@@ -17,12 +17,13 @@ from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.views import LaneAddresses, ViewAccess
 from tilewright.backends.cpu.loops.fused import array_tiles, loop_values
 from tilewright.backends.cpu.loops.groups import COSTS
-from tilewright.backends.cpu.loops.kinds import LONGEST_STORED, known_integer
+from tilewright.backends.cpu.loops.kinds import LONGEST_STORED, array_axis, known_integer
 from tilewright.backends.external import call_external
 from tilewright.backends.vector.types import I32
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.floats import Exp
+from tilewright.ir.ops.linear import Mma, MmaScaled
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import Bid, LoadView
 
@@ -98,9 +99,12 @@ def _was_read(value: Value, nest: LoopNest) -> bool:
 
 def _jumps(value: Value, nest: LoopNest) -> bool:
     """Whether ``nest`` is the first of an iteration that reads the tile ``value``, whose next one processors do not
-    see: it is the next piece of short rows, or a row any number of rows away."""
+    see: it is the next piece of short rows, or a row any number of rows away. MMA ops fetch what they read."""
     block, load = nest.block, value.op
     if block is None or not isinstance(block.parent, For) or not isinstance(load, LoadView):
+        return False
+    near = [*nest.body.ops, *(user for r in nest.results for user in r.users)]
+    if array_axis(load) != value.tile.rank - 1 or any(isinstance(op, (Mma, MmaScaled)) for op in near):
         return False
     row = value.tile.shape[-1] * storage_bytes(value.tile.element)
     if row == _bytes(value):
