@@ -1,0 +1,221 @@
+"""Kernels as others write them for GPUs, on a CPU, beside PyTorch, eager and compiled, and NumPy.
+
+    python benchmarks/cpu_forms.py [--rows REGEX] [--output FILE]
+
+Hot, as ``cpu.py`` measures: the median of the calls of each side in blocks of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cpu_forms_kernels as kernels
+import numpy as np
+import torch
+import torch.nn.functional as F
+from cpu import described_setting
+from cpu_rows import DTYPES, compiled, launch, normal
+from cpu_timing import hot
+
+Run = Callable[[], Any]
+Sides = tuple[Run, torch.Tensor, dict[str, Run]]  # ours, its result, and the peers, the first of which is right
+_TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
+
+
+def tensor(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.from_numpy(normal(math.prod(shape), seed=seed).reshape(shape)).to(dtype)
+
+
+def both(function: Callable[..., Any], *arguments: torch.Tensor) -> dict[str, Run]:
+    """``function`` by PyTorch, eager and compiled."""
+    return {"torch": lambda: function(*arguments), "torch.compile": compiled(function, *arguments)}
+
+
+def group_norm(dtype: torch.dtype) -> Sides:
+    x, out = tensor(16, 256, 1024, dtype=dtype), torch.empty(16, 256, 1024, dtype=dtype)
+    weight, bias = tensor(256, seed=1), tensor(256, seed=2)
+    peers = both(lambda x, w, b: F.group_norm(x, 32, w.to(dtype), b.to(dtype)), x, weight, bias)
+    return launch(kernels.group_norm, (16, 32), x, weight, bias, out, 1e-5, 8, 1024), out, peers
+
+
+def log_softmax(dtype: torch.dtype) -> Sides:
+    x, out = tensor(4194, 1000, dtype=dtype), torch.empty(4194, 1000, dtype=dtype)
+    return launch(kernels.log_softmax, (4194,), x, out, 1024), out, both(lambda x: torch.log_softmax(x, 1), x)
+
+
+def geglu_backward(dtype: torch.dtype) -> Sides:
+    gradient, a, b = (tensor(1024, 2816, seed=s, dtype=dtype) for s in range(3))
+    da, db = torch.empty_like(a), torch.empty_like(b)
+
+    def peer(gradient: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        g, x, y, k = gradient.float(), a.float(), b.float(), math.sqrt(2 / math.pi)
+        t = torch.tanh(k * (x + 0.044715 * x**3))
+        slope = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * k * (1 + 3 * 0.044715 * x * x)
+        return (g * y * slope).to(dtype), (g * 0.5 * x * (1 + t)).to(dtype)
+
+    return launch(kernels.geglu_backward, (1024,), gradient, a, b, db, da, 4096), da, both(peer, gradient, a, b)
+
+
+def rope(dtype: torch.dtype) -> Sides:
+    q, cos, sin = tensor(2048, 32, 128, dtype=dtype), tensor(2048, 64, seed=1), tensor(2048, 64, seed=2)
+    out = torch.empty_like(q)
+
+    def peer(q: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        (a, b), c, s = q.float().chunk(2, -1), cos[:, None], sin[:, None]
+        return torch.cat((a * c - b * s, b * c + a * s), -1).to(dtype)
+
+    return launch(kernels.rope, (2048,), q, cos, sin, out, 32, 64), out, both(peer, q, cos, sin)
+
+
+def rms_norm_residual(dtype: torch.dtype) -> Sides:
+    x, weight = tensor(2048, 1536, dtype=dtype), tensor(1536, seed=1, dtype=dtype)
+    ours, theirs, out = torch.zeros_like(x), torch.zeros_like(x), torch.empty_like(x)
+    bound = launch(kernels.rms_norm_residual, (2048,), x, ours, weight, out, 1e-5, 2048)
+
+    def peer(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        h = x.float() + residual.float()
+        scaled = h * torch.rsqrt(h.square().mean(1, keepdim=True) + 1e-5) * weight.float()
+        return scaled.to(dtype), h.to(dtype)
+
+    return bound, out, both(peer, x, theirs, weight)
+
+
+def layer_norm_backward(dtype: torch.dtype) -> Sides:
+    gradient, x = (tensor(4096, 1024, seed=s, dtype=dtype) for s in (0, 1))
+    weight, bias = (tensor(1024, seed=s, dtype=dtype) for s in (2, 3))
+    mean, rstd = x.float().mean(1), torch.rsqrt(x.float().var(1, unbiased=False) + 1e-5)
+    dx, dw, db = torch.empty_like(x), torch.zeros(1024), torch.zeros(1024)
+    bound = launch(kernels.layer_norm_backward, (16,), gradient, x, weight, mean, rstd, dw, db, dx, 4096, 1024)
+
+    def ours() -> torch.Tensor:
+        dw.zero_()
+        db.zero_()
+        return bound()
+
+    given = [v[:, None].to(dtype) for v in (mean, rstd)]
+    backward = torch.ops.aten.native_layer_norm_backward
+    return ours, dx, {"torch": lambda: backward(gradient, x, [1024], *given, weight, bias, [True] * 3)[0]}
+
+
+def quantization(dtype: torch.dtype) -> Sides:
+    x, out, scale = tensor(4096, 1024, dtype=dtype), torch.empty(4096, 1024, dtype=torch.int8), torch.empty(4096)
+
+    def peer(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        scale = x.float().abs().amax(1, keepdim=True) * (1 / 127)
+        return torch.floor(x.float() / scale + 0.5).to(torch.int8), scale
+
+    return launch(kernels.quantization, (4096,), x, scale, out, 1024), out, both(peer, x)
+
+
+def dequantization(dtype: torch.dtype) -> Sides:
+    q = torch.from_numpy(np.random.default_rng(0).integers(-(2**31), 2**31, (512, 4096)).astype(np.int32))
+    scale, out = tensor(32, 4096, seed=1), torch.empty(4096, 4096, dtype=dtype)
+
+    def peer(q: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        numbers = (q[:, None] >> (torch.arange(8, dtype=torch.int32) * 4)[None, :, None]) & 15
+        return ((numbers - 8).float().reshape(32, 128, 4096) * scale[:, None]).reshape(4096, 4096).to(dtype)
+
+    return launch(kernels.dequantization, (32, 32), q, scale, out, 128, 128), out, both(peer, q, scale)
+
+
+def embedding(dtype: torch.dtype) -> Sides:
+    table, out = tensor(50000, 768, dtype=dtype), torch.empty(8192, 768, dtype=dtype)
+    rows = torch.from_numpy(np.random.default_rng(0).integers(0, 50000, 8192, dtype=np.int32))
+    return launch(kernels.embedding, (8192, 3), table, rows, out, 256), out, both(F.embedding, rows, table)
+
+
+def argmax(dtype: torch.dtype) -> Sides:
+    x, out = tensor(4096, 1000, dtype=dtype), torch.empty(4096, dtype=torch.int32)
+    peers = both(lambda x: torch.argmax(x, 1), x)
+    return launch(kernels.argmax, (1024,), x, out, 4, 1024), out, peers
+
+
+def gating(dtype: torch.dtype) -> Sides:
+    x, expert, out = tensor(65536, 64), torch.empty(65536, 2, dtype=torch.int32), torch.empty(65536, 2)
+    peers = both(lambda x: torch.topk(torch.softmax(x, 1), 2)[0], x)
+    return launch(kernels.gating, (2048,), x, expert, out, 32, 64), out, peers
+
+
+def convolution(dtype: torch.dtype) -> Sides:
+    x, weight = tensor(2048, 2048), tensor(2048, 4, seed=1)
+    out = torch.empty_like(x)
+    peers = both(lambda x, w: F.silu(F.conv1d(x[None], w[:, None], padding=3, groups=2048)[0, :, :2048]), x, weight)
+    return launch(kernels.convolution, (2048, 2), x, weight, out, 4, 1024), out, peers
+
+
+def pooling(dtype: torch.dtype) -> Sides:
+    x, out = tensor(64, 256, 256), torch.empty(64, 128, 128)
+    return launch(kernels.pooling, (64, 8, 1), x, out, 16, 128), out, both(lambda x: F.max_pool2d(x[None], 2)[0], x)
+
+
+def column_sums(dtype: torch.dtype) -> Sides:
+    x = tensor(2048, 2048)
+    out, plain, theirs = torch.empty_like(x), x.numpy(), np.empty((2048, 2048), np.float32)
+    peers = {**both(lambda x: torch.cumsum(x, 0), x), "NumPy": lambda: np.cumsum(plain, axis=0, out=theirs)}
+    return launch(kernels.column_sums, (16,), x, out, 32, 128), out, peers
+
+
+def small_matmuls(dtype: torch.dtype) -> Sides:
+    a, b = tensor(4096, 32, 32), tensor(4096, 32, 32, seed=1)
+    out, x, y = torch.empty_like(a), a.numpy(), b.numpy()
+    peers: dict[str, Run] = {"torch": lambda: torch.bmm(a, b), "NumPy": lambda: np.matmul(x, y)}
+    return launch(kernels.small_matmuls, (4096,), a, b, out, 32), out, peers
+
+
+def matrix_vector(dtype: torch.dtype) -> Sides:
+    a, x, out = tensor(4096, 4096), tensor(4096, seed=1), torch.empty(4096)
+    m, v = a.numpy(), x.numpy()
+    peers: dict[str, Run] = {"torch": lambda: torch.mv(a, x), "NumPy": lambda: m @ v}
+    return launch(kernels.matrix_vector, (256,), a, x, out, 16, 256), out, peers
+
+
+_TWO = (group_norm, log_softmax, geglu_backward, rope, rms_norm_residual, layer_norm_backward, quantization)
+_TWO += (dequantization, embedding, argmax)
+_ONE = (gating, convolution, pooling, column_sums, small_matmuls, matrix_vector)
+ROWS = {f"{f.__name__} {short}": (f, DTYPES[short]) for f in _TWO for short in ("f32", "bf16")}
+ROWS |= {f.__name__: (f, torch.float32) for f in _ONE}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", default="", metavar="REGEX", help="only the rows whose names match")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the table there, too")
+    options = parser.parse_args()
+    lines = [
+        f"{described_setting(os.cpu_count() or 1)}. Made by `python benchmarks/cpu_forms.py`. Medians in ms, hot; "
+        "*ratio*: the time of the fastest peer over ours.",
+        "",
+        "| kernel | ratio | tilewright | spread | torch | torch.compile | NumPy |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    print(*lines, sep="\n", flush=True)
+    for name, (make, dtype) in ROWS.items():
+        if re.search(options.rows, name):
+            lines.append(_row(name, *make(dtype), _TOLERANCE[dtype]))
+            print(lines[-1], flush=True)
+    if options.output is not None:
+        options.output.write_text("\n".join(lines) + "\n")
+
+
+def _row(name: str, ours: Run, out: torch.Tensor, peers: dict[str, Run], tolerance: float) -> str:
+    ours()
+    wanted, *_ = [run() for run in peers.values()]
+    wanted = torch.as_tensor(wanted[0] if isinstance(wanted, tuple) else wanted).double()
+    error = float((out.double() - wanted).abs().max() / wanted.abs().max())
+    if error > tolerance:
+        raise SystemExit(f"{name}: wrong by {error:.1e}")
+    times = hot({"tilewright": ours, **peers})
+    mine = times["tilewright"]
+    ratio = min(times[peer].median for peer in peers) / mine.median
+    others = (f"{times[n].median * 1e3:.3f}" if n in times else "" for n in ("torch", "torch.compile", "NumPy"))
+    return f"| {name} | {ratio:.2f} | {mine.median * 1e3:.3f} | {mine.spread:.0%} | {' | '.join(others)} |"
+
+
+if __name__ == "__main__":
+    main()
