@@ -61,6 +61,14 @@ def test_ordered_memory_operations_elsewhere_forbid_it() -> None:
     assert not streams(rest=f"\n{ordered}")
 
 
+def test_atomic_additions_elsewhere_do_not() -> None:
+    """Where they release, they wait for non-temporal stores, too."""
+    kind = "kind = AtomicKind.ADD, memory_order = MemoryOrder.ACQ_REL, memory_scope = MemoryScope.DEVICE"
+    assert streams(
+        rest=f"\n%one = constant() {{value = 1.0, type = !f32}} : f32\n%s = atomic_rmw(%a, %one, _) {{{kind}}} : f32"
+    )
+
+
 def test_elements_that_take_the_place_of_others() -> None:
     """Vectors of such loops do not overlap: none is computed from what took its place."""
     kept = """

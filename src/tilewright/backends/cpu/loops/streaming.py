@@ -12,9 +12,10 @@ from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op
 from tilewright.ir.effects import is_ordered
 from tilewright.ir.ops.loops import LoopNest
-from tilewright.ir.ops.memory import StoreView
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, StoreView
 from tilewright.transforms.base import InPlacePass
 
+_DRAINING = (AtomicRmw, AtomicCas)
 _LEAST_BYTES = 16  # that an instruction can store past the caches (movntps of SSE, stnp of Arm)
 
 
@@ -25,7 +26,8 @@ class StreamStores(InPlacePass):
     copy of an array should; a non-temporal store does not. It pays when the array does not fit into the caches, which
     is seen at run time.
 
-    Functions with ordered memory operations are left alone: non-temporal stores are not ordered by what orders others.
+    Functions with ordered loads and stores are left alone, which do not order non-temporal stores. Read-modify-writes
+    do: locked instructions of x86 drain the buffers of such stores.
     """
 
     name: ClassVar[str] = "stream-stores"
@@ -33,7 +35,7 @@ class StreamStores(InPlacePass):
     def change(self, function: Function) -> bool:
         """Never fails."""
         ops, changed = list(function.walk()), False
-        if any(map(is_ordered, ops)):
+        if any(is_ordered(op) and not isinstance(op, _DRAINING) for op in ops):
             return False
         alias = AnalysisManager(function).get(AliasAnalysis)
         read, _ = alias.accessed(ops)
