@@ -51,10 +51,10 @@ _PATIENCE = 60  # seconds until a configuration, with its compilation, is taken 
 _SHARE_BYTES = 10 << 30  # of the GPU's memory for a process that fills caches: cross entropy in float64 takes most
 
 
-def kernels_for(ct: types.ModuleType) -> types.ModuleType:
-    """``gpu_kernels.py`` written in the dialect of ``ct``."""
-    path = FOLDER / "gpu_kernels.py"
-    module = types.ModuleType(f"gpu_kernels_{ct.__name__.replace('.', '_')}")
+def kernels_for(ct: types.ModuleType, file: str = "gpu_kernels.py") -> types.ModuleType:
+    """The kernels of ``file`` written in the dialect of ``ct``."""
+    path = FOLDER / file
+    module = types.ModuleType(f"{path.stem}_{ct.__name__.replace('.', '_')}")
     module.__file__ = str(path)
     module.ct = ct
     sys.modules[module.__name__] = module
@@ -225,12 +225,14 @@ class Tile:
     is one that ``decides`` for itself.
     """
 
-    def __init__(self, name: str, ct: types.ModuleType, backend: str | None = None, *, decides: bool = False) -> None:
+    def __init__(
+        self, name: str, ct: types.ModuleType, kernels: str, backend: str | None = None, *, decides: bool = False
+    ) -> None:
         self.name = name
         self.decides = decides
         self.ct = ct
         self.where = {} if backend is None else {"backend": backend}
-        self.kernels = kernels_for(ct)
+        self.kernels = kernels_for(ct, kernels)
         self._variants: dict[Any, Any] = {}
 
     def launch(self, kernel: str, options: dict[str, Any], grid: tuple[int, ...], args: tuple[Any, ...]) -> None:
@@ -257,12 +259,16 @@ _GPU, _BY_TRITON = "gpu backend", "triton backend"
 _SIDES = (_GPU, _BY_TRITON, "tileir", "cuda.tile", "triton", "torch")
 
 
-def tile_sides(options: bool) -> list[Tile]:
-    sides = [Tile(_GPU, ours, "gpu", decides=True), Tile(_BY_TRITON, ours, "triton", decides=not options)]
+def tile_sides(options: bool, kernels: str) -> list[Tile]:
+    """Those that launch what is in the file ``kernels``."""
+    sides = [
+        Tile(_GPU, ours, kernels, "gpu", decides=True),
+        Tile(_BY_TRITON, ours, kernels, "triton", decides=not options),
+    ]
     if get_backend("tileir").unavailable() is None:
-        sides.append(Tile("tileir", ours, "tileir"))
+        sides.append(Tile("tileir", ours, kernels, "tileir"))
     with contextlib.suppress(ImportError):
-        sides.append(Tile("cuda.tile", importlib.import_module("cuda.tile")))
+        sides.append(Tile("cuda.tile", importlib.import_module("cuda.tile"), kernels))
     return sides
 
 
@@ -668,7 +674,7 @@ def attention_rows(tiles: list[Tile]) -> Iterator[Row]:
                     ),
                 )
             )
-            sides.append(Side("torch", [None], lambda c, q=q, k=k, v=v, causal=causal: _cudnn(q, k, v, causal)))
+            sides.append(Side("torch", [None], lambda c, q=q, k=k, v=v, causal=causal: cudnn(q, k, v, causal)))
             work = 4 * B * H * S * S * D / 1e12 / (2 if causal else 1)
             name = f"attention bf16 B{B} H{H} S{S} D{D}{' causal' if causal else ''}"
             yield Row(name, "TFLOP/s", work, sides, out, small, 1e-2, lambda found: found[:1, :2])
@@ -735,20 +741,12 @@ def other_rows(tiles: list[Tile]) -> Iterator[Row]:
     expected = (a.double() * a_scales.repeat_interleave(128, 1)) @ (b.double() * wide).T
     yield Row("scaled blocks f8 4096^3", "TFLOP/s", 2 * n**3 / 1e12, found, out, expected, 1e-2)
 
-    H, S, D = 128, 4096, 128
-    q, k, v = (torch.randn(H, S, D, device="cuda", dtype=bf16) / 8 for _ in range(3))
-    out = torch.empty_like(q)
-    found = sides("linear_attention", lambda s: (H,), (q, k, v, out), ((D, 64), (D, 128)))
-    seen = torch.ones(S, S, device="cuda", dtype=bf16).tril()
-    expected = torch.cat([((q[i].float() @ k[i].float().T) * seen) @ v[i].float() for i in range(4)])
-    work = H * S * D * (4 * 64 + 4 * D) / 1e12
-    name = "linear attention bf16 H128 S4096 D128"
-    yield Row(name, "TFLOP/s", work, found, out, expected, 2e-2, lambda found: found[:4].flatten(0, 1))
 
-
-def _cudnn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+def cudnn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.CUDNN_ATTENTION):
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
+        )
 
 
 # -- launches
@@ -842,67 +840,80 @@ def parse_sides(text: str) -> str:
     return text
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", nargs="*", choices=GROUPS, default=list(GROUPS))
-    parser.add_argument("--products", nargs="*", type=parse_product, help="these only, such as f16:4096x4096x1024")
+def main(
+    doc: str = __doc__,
+    groups: dict[str, Callable[[list[Tile]], Iterator[Row]]] = GROUPS,
+    kernels: str = "gpu_kernels.py",
+) -> None:
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--rows", nargs="*", choices=groups, default=list(groups))
+    parser.add_argument("--only", nargs="*", default=[""], help="rows whose names contain one of these")
+    if groups is GROUPS:
+        parser.add_argument("--products", nargs="*", type=parse_product, help="these only, such as f16:4096x4096x1024")
     parser.add_argument("--sides", nargs="*", type=parse_sides, default=list(_SIDES), help="these only, such as torch")
     parser.add_argument("--no-options", action="store_true", help="the triton backend, too, gets tile sizes alone")
     parser.add_argument("--each", action="store_true", help="every configuration of both backends, in turns")
     parser.add_argument("--json", help="write all numbers here")
     parser.add_argument("--share", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.products:
+    if groups is GROUPS and arguments.products:
         arguments.rows = ["matmul"]
-        GROUPS["matmul"] = functools.partial(product_rows, products=arguments.products)
-    tiles = [t for t in tile_sides(not arguments.no_options) if t.name in arguments.sides]
+        groups["matmul"] = functools.partial(product_rows, products=arguments.products)
+    tiles = [t for t in tile_sides(not arguments.no_options, kernels) if t.name in arguments.sides]
 
-    def rows_of(group: str) -> Iterator[Row]:
-        for row in GROUPS[group](tiles):
-            row.sides = [side for side in row.sides if side.name in arguments.sides]
-            yield row
+    def rows() -> Iterator[Row]:
+        for group in arguments.rows:
+            for row in groups[group](tiles):
+                if any(text in row.name for text in arguments.only):
+                    row.sides = [side for side in row.sides if side.name in arguments.sides]
+                    yield row
 
     if arguments.share:
-        run_share((row for group in arguments.rows for row in rows_of(group)), arguments.share)
+        run_share(rows(), arguments.share)
         return
     harmful = fill_caches()
     if arguments.each:
         print(f"| work | configuration | unit | {_GPU} | in pairs | {_BY_TRITON} | ratio |\n|---|---|---|{'---:|' * 4}")
-        for row in (row for group in arguments.rows for row in rows_of(group)):
+        for row in rows():
             compare(row)
         return
     for name in arguments.sides:
         if name not in ("triton", "torch") and name not in [t.name for t in tiles]:
             print(f"without {name}: {get_backend(name).unavailable() if name == 'tileir' else 'it cannot be imported'}")
+    table(rows(), arguments.sides, harmful, arguments.json)
+    if groups is GROUPS:
+        launch_costs(tiles)
+
+
+def table(rows: Iterator[Row], sides: Collection[str], harmful: Collection[str], file: str | None) -> None:
+    """Measure and print ``rows``, and write all numbers of them to ``file``."""
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}\n")
-    names = [name for name in _SIDES if name in arguments.sides]
+    names = [name for name in _SIDES if name in sides]
     ours_of = [name for name in names if name in (_GPU, _BY_TRITON)]
     ratios = " | ".join(f"{name} to best" for name in ours_of)
     print(f"| {'work':38} | unit | {' | '.join(names)} | {ratios} |")
     print(f"|---|---|{'---:|' * (len(names) + len(ours_of))}")
-    rows = []
-    for group in arguments.rows:
-        for row in rows_of(group):
-            measure(row, harmful)
-            rates = {name: row.work / ms * 1e3 for name, (ms, _) in row.found.items()}
-            others = [rate for name, rate in rates.items() if name not in (*ours_of, "tileir")]
-            best = max(others, default=math.nan)
-            cells = [f"{rates[n]:.0f}" if n in rates else "" for n in names]
-            cells += [f"{rates.get(n, 0) / best:.2f}" for n in ours_of]
-            print(f"| {row.name:38} | {row.unit} | {' | '.join(cells)} |", flush=True)
-            rows.append(
-                {
-                    "name": row.name,
-                    "rates": rates,
-                    "configs": {n: repr(c) for n, (_, c) in row.found.items()},
-                    "candidates": row.candidates,
-                    "errors": row.errors,
-                }
-            )
-            torch.cuda.empty_cache()
-    launch_costs(tiles)
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(rows, indent=1))
+    found = []
+    for row in rows:
+        measure(row, harmful)
+        rates = {name: row.work / ms * 1e3 for name, (ms, _) in row.found.items()}
+        others = [rate for name, rate in rates.items() if name not in (*ours_of, "tileir")]
+        best = max(others, default=math.nan)
+        cells = [f"{rates[n]:.0f}" if n in rates else "" for n in names]
+        cells += [f"{rates.get(n, 0) / best:.2f}" for n in ours_of]
+        print(f"| {row.name:38} | {row.unit} | {' | '.join(cells)} |", flush=True)
+        found.append(
+            {
+                "name": row.name,
+                "rates": rates,
+                "configs": {n: repr(c) for n, (_, c) in row.found.items()},
+                "candidates": row.candidates,
+                "errors": row.errors,
+            }
+        )
+        torch.cuda.empty_cache()
+        if file:
+            Path(file).write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

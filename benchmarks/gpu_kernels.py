@@ -457,19 +457,3 @@ def scaled_blocks(
         scale = ct.load(a_scales, (i, k), (TM, 1)) * ct.load(b_scales, (j * TN // TK, k), (1, 1))
         total += ct.mma(x, ct.transpose(y), ct.zeros((TM, TN), ct.float32)) * scale
     ct.store(c, (i, j), total.astype(c.dtype))
-
-
-@ct.kernel
-def linear_attention(q, k, v, out, D: ct.Constant[int], T: ct.Constant[int]):
-    head = ct.bid(0)
-    state = ct.zeros((D, D), ct.float32)
-    seen = ct.arange(T, dtype=ct.int32)[:, None] >= ct.arange(T, dtype=ct.int32)[None, :]
-    for i in range(q.shape[1] // T):
-        queries = ct.load(q, (head, i, 0), (1, T, D)).reshape((T, D))
-        keys = ct.load(k, (head, i, 0), (1, T, D)).reshape((T, D))
-        values = ct.load(v, (head, i, 0), (1, T, D)).reshape((T, D))
-        scores = ct.where(seen, ct.mma(queries, ct.transpose(keys), ct.zeros((T, T), ct.float32)), 0.0)
-        result = ct.mma(queries, state.astype(q.dtype), ct.zeros((T, D), ct.float32))
-        result = ct.mma(scores.astype(q.dtype), values, result)
-        state = ct.mma(ct.transpose(keys), values, state)
-        ct.store(out, (head, i, 0), result.astype(out.dtype).reshape((1, T, D)))
