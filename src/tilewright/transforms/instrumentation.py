@@ -46,6 +46,7 @@ PASSES = (
     "expand-views",
     "merge-loops",
     "drop-unit-batches",
+    "induction-variables",
     "widen-steps",
     "transpose-mma",
     "legalize-mma",

@@ -23,6 +23,7 @@ from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.hoist_loads import HoistLoads
+from tilewright.transforms.gpu.induction_variables import InductionVariables
 from tilewright.transforms.gpu.inline_fetches import InlineFetches, ctas_with_inline_fetches
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
@@ -130,7 +131,7 @@ def lower_to_gpu(
     how = {"fp8": fp8, "f32": f32, "rounds": rounds, "prefetches": prefetches}
     if target is not None and (target.has_wgmma or target.has_tensor_memory) and function.ops_of(Mma):
         how["tensor_memory"] = target.has_tensor_memory
-        function = reshaped(function, DropUnitBatches())
+        function = reshaped(reshaped(function, InductionVariables()), DropUnitBatches())
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         widened = run_passes(function, (WidenSteps(),))
         turned = reshaped(widened, TransposeMma())
