@@ -268,9 +268,7 @@ def latent_rows(tiles: list[Tile]) -> Iterator[Row]:
 
         rows: Tiles = ((16, 64), (16, 128)) if H == 16 else ((64, 64), (128, 64), (64, 128))
         blocks = B * H // rows[0][0]
-        sides = [
-            Side(t.name, configs(t, part_sizes(blocks, S, rows)), functools.partial(run, t)) for t in tiles
-        ]
+        sides = [Side(t.name, configs(t, part_sizes(blocks, S, rows)), functools.partial(run, t)) for t in tiles]
         scores = q[0, -1].float() @ kv[0].float().T + q_rope[0, -1].float() @ k_rope[0].float().T
         expected, work = weighted(scores * scale, kv[0]), B * S * (D + R) * 2 / 1e9
         yield Row(f"latent decoding B{B} H{H} {S}", "GB/s", work, sides, out, expected, 2e-2, last_head)

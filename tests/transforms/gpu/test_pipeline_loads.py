@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
+from support.gpu_products import aligned
 from support.gpu_text import layout, line
 from support.passes import check
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
+from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import DEEPER, NUM_STAGES
 from tilewright.ir.ops.control import For
-from tilewright.ir.ops.gpu.memory import AsyncCopy, Barrier, PaddedLoad
+from tilewright.ir.ops.gpu.memory import AsyncCopy, Barrier, GlobalLoad, PaddedLoad
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.parser import parse_function
 from tilewright.runtime.launch import specialization
+from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.gpu.pipeline_loads import PipelineLoads
+from tilewright.transforms.instrumentation import observed_passes
 from tilewright.transforms.pipelines import optimize
 
 SUM = layout([[0, 1], [0, 2], [1, 0], [2, 0]], [[0, 4], [4, 0], [0, 8], [8, 0], [0, 0]])
@@ -309,3 +315,57 @@ def test_threads_wait_for_nobody_where_each_reads_what_it_copied() -> None:
     kinds = [type(op) for op in lowered.walk() if isinstance(op, (AsyncCopy, Barrier))]
     assert AsyncCopy in kinds
     assert Barrier not in kinds
+
+
+def of_pages(
+    q: ct.Array, k: ct.Array, v: ct.Array, table: ct.Array, o: ct.Array, P: ct.Constant[int], N: ct.Constant[int],
+    D: ct.Constant[int], FIRST: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """Attention of eight queries over keys in pages of ``P``, of which ``table`` has the numbers; with ``FIRST`` scores
+    have a row for each key."""
+    x = ct.load(q, (0, 0), (8, D))
+    total = ct.zeros((8, D), ct.float32)
+    most, size = ct.full((8, 1), -1e30, ct.float32), ct.zeros((8, 1), ct.float32)
+    for j in range(ct.cdiv(table.shape[0] * P, N)):
+        tokens = j * N + ct.arange(N, dtype=ct.int32)
+        rows = ct.gather(table, (tokens // P,)) * P + tokens % P
+        keys = ct.gather(k, (rows[:, None], ct.arange(D, dtype=ct.int32)[None, :]))
+        if FIRST:
+            scores = ct.transpose(ct.mma(keys, ct.transpose(x), ct.zeros((N, 8), ct.float32)))
+        else:
+            scores = ct.mma(x, ct.transpose(keys), ct.zeros((8, N), ct.float32))
+        now = ct.maximum(most, ct.max(scores, axis=1, keepdims=True))
+        weights, old = ct.exp(scores - now), ct.exp(most - now)
+        size = size * old + ct.sum(weights, axis=1, keepdims=True)
+        values = ct.gather(v, (rows[:, None], ct.arange(D, dtype=ct.int32)[None, :]))
+        total = ct.mma(weights.astype(q.dtype), values, total * old)
+        most = now
+    ct.store(o, (0, 0), (total / size).astype(o.dtype))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("make", [interpreter_backend, ptx_backend])
+@pytest.mark.parametrize("first", [False, True])
+def test_rows_of_pages_are_copied_ahead(first: bool, make: Any, target: str) -> None:
+    """Those whose numbers the loop loads, and also past the last page, where there are none."""
+    rng, (P, N, D, pages) = np.random.default_rng(7), (16, 64, 64, 12)
+    table = rng.permutation(2 * pages)[:pages].astype(np.int32)
+    q, o = aligned((8, D), np.float16), aligned((8, D), np.float16)
+    k, v = (aligned((2 * pages * P, D), np.float16) for _ in range(2))
+    for x in (q, k, v):
+        x[...] = rng.standard_normal(x.shape) / 4
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    with observed_passes(see), make(None, target=target) as backend:
+        ct.launch(None, (1,), ct.kernel(of_pages), (q, k, v, table, o, P, N, D, first), backend=backend)
+    rows = (table[:, None] * P + np.arange(P)).ravel()
+    weights = np.exp(q.astype(np.float64) @ k[rows].astype(np.float64).T)
+    wanted = weights @ v[rows].astype(np.float64) / weights.sum(1, keepdims=True)
+    assert np.abs(o.astype(np.float64) - wanted).max() < 2e-3
+    (loop,) = found[-1].ops_of(For)
+    assert len([op for op in loop.body.ops if isinstance(op, AsyncCopy)]) == 2
+    assert len([op for op in loop.body.ops if isinstance(op, GlobalLoad)]) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
@@ -25,40 +25,63 @@ def made_by(ops: Iterable[Op]) -> dict[Value, Op]:
     return {v: op for op in ops for v in op.results}
 
 
-def pure_slice(roots: Iterable[Value], made: dict[Value, Op], carried: Iterable[Value] = ()) -> list[Op] | None:
-    """The ops of ``made`` that compute the ``roots``, in order; None where one is not pure, or needs what is
-    ``carried``."""
+def pure_slice(
+    roots: Iterable[Value], made: dict[Value, Op], carried: Iterable[Value] = (), known: Collection[Op] = ()
+) -> list[Op] | None:
+    """The ops of ``made`` that compute the ``roots``, in order; None where one is not pure, nor a load of what is
+    ``known``, or needs what is ``carried``."""
     values = set(reachable(roots, lambda v: made[v].operands if v in made else ()))
     needed = [op for op in dict.fromkeys(made.values()) if not values.isdisjoint(op.results)]
-    pure = all(is_pure(op) and not op.regions for op in needed)
+    pure = all((is_pure(op) or op in known) and not op.regions for op in needed)
     return needed if pure and values.isdisjoint(carried) else None
 
 
 class AheadLoad(NamedTuple):
-    """A load, and the ops of its loop that compute its addresses and mask from the induction variable."""
+    """A load, and the ops of its loop that compute its addresses and mask from the induction variable: loads of small
+    numbers, such as those of pages, may be among them."""
 
     op: GlobalLoad
     slice: list[Op]
 
     @classmethod
-    def of(cls, op: GlobalLoad, body: Block) -> AheadLoad | None:
-        """None unless the induction variable of ``body`` and values from outside are all that ``op`` needs."""
-        needed = pure_slice(op.operands, made_by(body.ops), body.args[1:])
+    def of(cls, op: GlobalLoad, body: Block, known: Collection[Op] = ()) -> AheadLoad | None:
+        """None unless the induction variable of ``body``, values from outside and what is ``known`` to be loaded there
+        are all that ``op`` needs."""
+        needed = pure_slice(op.operands, made_by(body.ops), body.args[1:], known)
         return None if needed is None else cls(op, needed)
 
-    def at(self, iteration: Value, exists: Value, values: ValueMap, b: Builder) -> tuple[Value, Value, Value | None]:
-        """Addresses, mask and padding in the ``iteration`` of that number, if that ``exists``."""
+    @property
+    def numbers(self) -> list[GlobalLoad]:
+        """What is loaded to find what ``op`` loads."""
+        return [op for op in self.slice if isinstance(op, GlobalLoad)]
+
+    def at(
+        self, iteration: Value, exists: Value, values: ValueMap, b: Builder, loaded: ValueMap | None = None
+    ) -> tuple[Value, Value, Value | None]:
+        """Addresses, mask and padding in the ``iteration`` of that number, if that ``exists``. Other loads of it have
+        ``loaded`` the same numbers."""
         assert self.op.block is not None
-        values = {**values, self.op.block.args[0]: iteration}
+        shared: ValueMap = {} if loaded is None or not self.numbers else loaded
+        values = {**values, **shared, self.op.block.args[0]: iteration}
         for source in self.slice:
-            b.insert(clone_op(source, values))
-        load = self.op
-        pointers, mask = values.get(load.ptrs, load.ptrs), exists
-        if pointers.tile.rank:
-            mask = b.emit(Splat, exists, type=pointers.tile.with_dtype(bool_))
-        if load.mask is not None:
-            mask = b.emit(And, values.get(load.mask, load.mask), mask)
-        return pointers, mask, None if load.padding is None else values.get(load.padding, load.padding)
+            if shared.keys().isdisjoint(source.results):
+                if isinstance(source, GlobalLoad):
+                    number = b.emit(GlobalLoad, *_masked(source, exists, values, b), vector=source.vector)
+                    values[source.result] = number
+                else:
+                    b.insert(clone_op(source, values))
+        shared.update((v, values[v]) for source in self.slice for v in source.results)
+        return _masked(self.op, exists, values, b)
+
+
+def _masked(load: GlobalLoad, exists: Value, values: ValueMap, b: Builder) -> tuple[Value, Value, Value | None]:
+    """Addresses, mask and padding of ``load`` where the iteration ``exists``."""
+    pointers, mask = values.get(load.ptrs, load.ptrs), exists
+    if pointers.tile.rank:
+        mask = b.emit(Splat, exists, type=pointers.tile.with_dtype(bool_))
+    if load.mask is not None:
+        mask = b.emit(And, values.get(load.mask, load.mask), mask)
+    return pointers, mask, None if load.padding is None else values.get(load.padding, load.padding)
 
 
 def loads_ahead(loop: For, alias: AliasAnalysis) -> list[AheadLoad]:

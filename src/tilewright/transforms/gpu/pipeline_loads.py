@@ -53,6 +53,7 @@ _UNDER_WAY, _MOST_STAGES, _FEW_CTAS = 96 << 10, 16, range(1, 9)
 # Registers of a thread for accumulators, with fewer of which several warps would round each operand by several
 # instructions.
 _FEW_USES = 32
+_A_VECTOR = 8  # elements at least for each number that is loaded to find them
 COPY_BYTES = (4, 8, 16)  # what cp.async takes: PTX ISA, "cp.async"
 
 
@@ -91,10 +92,12 @@ class PipelineLoads(InPlacePass):
         return replace_ops(function, staged, _pipelined) or changed
 
     def _stages(self, loop: For, loads: Sequence[_OperandLoad]) -> int:
-        budget, loaded = self.budget * (2 if _is_alone(loop) else 1), max(sum(x.type.bytes for x in loads), 1)
+        found = any(x.ahead.numbers for x in loads)
+        budget = self.budget * (2 if found or _is_alone(loop) else 1)
+        loaded = max(sum(x.type.bytes for x in loads), 1)
         mmas = mma_ops(loop)
         tall = min((op.acc.tile.shape[-2] for op in mmas), default=0) >= _TALL
-        chained = tall and len(mmas) <= _FEW_MMAS and not are_independent([mmas])
+        chained = tall and not found and len(mmas) <= _FEW_MMAS and not are_independent([mmas])
         suitable = _CHAINED_STAGES if chained else 2 * STAGES if loaded <= _LITTLE else STAGES
         return min(self.stages or suitable, budget // loaded)
 
@@ -256,17 +259,21 @@ def _operand_loads(loop: For, alias: AliasAnalysis, rounds: bool) -> list[_Opera
     if len(stores) != len(writes):
         return []
     written = {alias.underlying_object(op.ptrs) for op in stores}
-    few = not rounds and all(op.acc.layout.num_registers < _FEW_USES for op in body.ops if isinstance(op, GpuMma))
+    few_uses = not rounds and all(op.acc.layout.num_registers < _FEW_USES for op in body.ops if isinstance(op, GpuMma))
+    weak = [op for op in body.ops if isinstance(op, memory.GlobalLoad) and op.is_weak]
+    unwritten = [op for op in weak if not may_alias(alias.underlying_object(op.ptrs), written)]
+    numbers = [op for op in unwritten if op.result.tile.element.is_integer]
     found = []
-    for op in body.ops:
-        if not isinstance(op, memory.GlobalLoad) or not _can_be_copied(op):
+    for op in unwritten:
+        if not _can_be_copied(op):
             continue
-        ahead = AheadLoad.of(op, body)
-        if ahead is not None and not may_alias(alias.underlying_object(op.ptrs), written):
+        few = [x for x in numbers if x.result.tile.size * _A_VECTOR <= op.result.tile.size]
+        ahead = AheadLoad.of(op, body, few)
+        if ahead is not None:
             found_uses = list(_operand_uses(op.result))
             uses = [use for use in found_uses if use is not None]
             rounded = any(isinstance(step, Cast) for _, path in uses for step in path)
-            operand = len(uses) == len(found_uses) and not (rounded and few)
+            operand = len(uses) == len(found_uses) and not (rounded and few_uses)
             load = _OperandLoad(ahead, tuple(uses) if operand else ())
             pays = load.uses or op.vector * op.result.tile.element.bytes == max(COPY_BYTES)
             if pays and memory.is_vector(load.buffer, load.source, op.vector):
@@ -364,8 +371,9 @@ class _Loop:
         """Begin the copies of the iteration ``at``, if there is one, to the slot of that number."""
         b = self.b
         exists = b.emit(Cmp, at, upper, predicate=CmpPredicate.LT)
+        numbers: ValueMap = {}
         for load, buffer in self.copies:
-            pointers, mask, _ = load.at(at, exists, self.outer.values, b)
+            pointers, mask, _ = load.at(at, exists, self.outer.values, b, numbers)
             copy = b.emit(memory.SharedCopy, buffer, slot)
             b.emit_op(memory.AsyncCopy, copy, pointers, mask, vector=load.op.vector)
         b.emit_op(memory.AsyncCommit)
