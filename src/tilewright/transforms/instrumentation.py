@@ -45,6 +45,7 @@ PASSES = (
     "lower-packing",
     "expand-views",
     "merge-loops",
+    "skip-masks",
     "drop-unit-batches",
     "induction-variables",
     "widen-steps",

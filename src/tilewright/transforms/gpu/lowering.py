@@ -42,6 +42,7 @@ from tilewright.transforms.gpu.pipeline_loads import STAGES, PipelineLoads
 from tilewright.transforms.gpu.prefetch_loads import PrefetchLoads
 from tilewright.transforms.gpu.prefetch_rows import PrefetchRows
 from tilewright.transforms.gpu.share_operands import ShareOperands
+from tilewright.transforms.gpu.skip_masks import SkipMasks
 from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
 from tilewright.transforms.gpu.stage_stores import StageStores
@@ -167,6 +168,7 @@ def _chosen(function: Function, chosen: ChooseWgmma, limit: int, *, staged: bool
     ``tanh`` of a soft cap, which the branch of a merged loop would follow, their loops stay apart; without, two of them
     have the next scores beside the softmax, as warps have for which others load."""
     passes = LegalizeMma(), chosen, MulticastFetches()
+    function = reshaped(function, SkipMasks())
     merged = run_passes(function, (MergeLoops(),))
     made = run_passes(merged, passes)
     warps = made.hints.get(WGMMA_WARPS)

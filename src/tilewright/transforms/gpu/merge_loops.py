@@ -10,19 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from tilewright.analysis.affine import AffineTiles
+from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import mma_ops
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.ops.arith import Cmp, Max, Min
+from tilewright.ir.ops.arith import And, Cmp, Max, Min, Not, Or, Select
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.reachable import operands_within, reachable
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_op, replace_ops
 from tilewright.ir.structured import emit_if
+from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
+from tilewright.transforms.gpu.skip_masks import test_of
 
 _IN_BOUNDS = "in_bounds"  # an attribute of accesses: what the ranges of one loop prove may not hold in the other
 
@@ -37,11 +42,14 @@ class MergeLoops(InPlacePass):
     name: ClassVar[str] = "merge-loops"
 
     def change(self, function: Function) -> bool:
+        affine = AffineTiles(AnalysisManager(function).get(IntegerRanges))
         pairs: dict[For, _Pair] = {}
         for op in function.ops_of(For):
             if op not in pairs and mma_ops(op) and (pair := _pair(op)) is not None:
                 pairs[pair.second] = pair
         firsts = dict.fromkeys(pair.first for pair in pairs.values())
+        for pair in pairs.values():
+            pair.affine = affine
         return replace_ops(function, pairs | firsts, _merged)  # the first ones when nothing uses them any more
 
 
@@ -54,6 +62,7 @@ class _Pair:
     same: dict[Op, Op] = field(default_factory=dict)
     differing: dict[Op, dict[Value, Value]] = field(default_factory=dict)  # operand -> what the first loop has there
     bounds: dict[Op, tuple[bool, ...]] = field(default_factory=dict)  # what holds of an access in both loops
+    affine: AffineTiles | None = None
 
 
 def _pair(first: For) -> _Pair | None:
@@ -212,4 +221,20 @@ class _Merger:
                 self.b.block.append(clone_op(op, values))
             return [values[second]]
 
-        return emit_if(self.b, is_second, compute, lambda: [self.rewriter.value(first)])[0]
+        return emit_if(
+            self.b, self._hides(first, second, ops, is_second), compute, lambda: [self.rewriter.value(first)]
+        )[0]
+
+    def _hides(self, first: Value, second: Value, ops: Sequence[Op], is_second: Value) -> Value:
+        """Whether an iteration is of the second loop, and ``second``, computed by ``ops``, not known to be ``first``, as
+        in the middle of a window."""
+        mask, affine = second.op, self.pair.affine
+        window = isinstance(mask, Select) and isinstance(mask.condition.op, (And, Or))
+        found = test_of(mask, affine) if isinstance(mask, Select) and window and affine is not None else None
+        if found is None or self.rewriter.value(found[0]) is not self.rewriter.value(first):
+            return is_second
+        values = dict(self.rewriter.values)
+        for op in ops:
+            if all(isinstance(v.type, TileType) and not v.type.shape for v in (*op.operands, *op.results)):
+                self.b.block.append(clone_op(op, values))
+        return self.b.emit(And, is_second, self.b.emit(Not, found[1](self.b, lambda v: values.get(v, v))))
