@@ -54,6 +54,7 @@ PASSES = (
     "choose-wgmma",
     "multicast-fetches",
     "rotate-mma",
+    "hoist-mma",
     "defer-accumulators",
     "lower-views",
     "assign-layouts",

@@ -23,6 +23,7 @@ from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.hoist_loads import HoistLoads
+from tilewright.transforms.gpu.hoist_mma import HoistMma
 from tilewright.transforms.gpu.induction_variables import InductionVariables
 from tilewright.transforms.gpu.inline_fetches import InlineFetches, ctas_with_inline_fetches
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
@@ -87,6 +88,7 @@ def passes_to_gpu(
         LowerReductions(),  # needs layouts, and makes conversions
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
+        HoistMma(),
         DeferAccumulators(),  # before waits are put where accumulators are needed
         InlineFetches(shared_bytes),
         SpecializeWarps(num_stages, shared_bytes, blocks),  # after what is the same for all threads has left the loops

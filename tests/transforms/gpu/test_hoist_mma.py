@@ -1,0 +1,104 @@
+"""MMA ops of warp groups that wait for no other one begin beside the first: text in and text out.
+
+That kernels compute the same, and that no sum is used too early, is tested in ``backends/gpu/test_attention_backward.py``.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.passes import check
+
+from tilewright.transforms.gpu.hoist_mma import HoistMma
+
+TILE = "f32[64,64]#layout<register = [[0,1],[8,0],[0,8],[0,16],[0,32]], lane = [[0,2],[0,4],[1,0],[2,0],[4,0]], \
+warp = [[16,0],[32,0]]>"
+HALF = TILE.replace("f32", "f16")
+ROWS = "shared<f16[64,64]#layout<offset = [[0,1],[0,2],[0,4],[0,8],[0,16],[0,32],[1,8],[2,16],[4,32],[8,0],[16,0],[32,0]]>>"
+COLUMNS = ROWS.replace("[[0,1],[0,2],[0,4],[0,8],[0,16],[0,32],[1,8],[2,16],[4,32],[8,0],[16,0],[32,0]]",
+                       "[[1,0],[2,0],[4,0],[8,0],[16,0],[32,0],[8,1],[16,2],[32,4],[0,8],[0,16],[0,32]]")  # fmt: skip
+MAP = """gpu.tensor_map() {base = 0, shape = (("p", 1, 1), ("p", 2, 1)), strides = (("p", 3, 1), ("c", 1, 1)), \
+axes = (0, 1), box = (64, 64), element = "f16", dtype = f16} : ptr<f16>"""
+
+
+def fetched(name: str, at: str, kind: str) -> str:
+    return f"""
+    %{name} = gpu.fetch(%map, [%{at}, %zero], _) {{type = !{kind}}} : {kind}"""
+
+
+HEAD = f"""
+func @gradient(%q: ptr<f16> = "q".base, %rows: i32 = "q".shape.0, %columns: i32 = "q".shape.1, %step: i32 = "q".stride.0,
+               %n: i32 = "n".scalar) hints {{num_warps = WARPS}} {{
+  %map = {MAP}
+  %zero = constant() {{value = 0, type = !i32}} : i32
+  %one = constant() {{value = 1, type = !i32}} : i32
+  %none = constant() {{value = 0.0, type = !{TILE}}} : {TILE}
+  %x = gpu.fetch(%map, [%zero, %zero], _) {{type = !{ROWS}}} : {ROWS}
+  %sums, %others = for(%zero, %n, %one, [%none, %none]) : {TILE}, {TILE} {{ ^(%j: i32, %sum: {TILE}, %other: {TILE})"""
+FIRST = f"""{fetched("y", "j", COLUMNS)}
+    %scores = gpu.wgmma(%x, %y, %none) : {TILE}"""
+WEIGHTS = f"""
+    %weights = exp(%scores) : {TILE}
+    %left = cast(%weights) {{dtype = f16}} : {HALF}{fetched("z", "j", ROWS)}
+    %next = gpu.wgmma(%left, %z, %sum) : {TILE}"""
+CHANGE = f"""
+    %at = add(%j, %one) : i32{fetched("u", "at", COLUMNS)}
+    %change = gpu.wgmma(%x, %u, %none) : {TILE}"""
+REST = f"""
+    %product = mul(%weights, %change) : {TILE}
+    %right = cast(%product) {{dtype = f16}} : {HALF}{fetched("v", "j", ROWS)}
+    %last = gpu.wgmma(%right, %v, %other) : {TILE}
+    continue([%next, %last])
+  }}
+  return()
+}}
+"""
+BEFORE = HEAD + FIRST + WEIGHTS + CHANGE + REST
+
+
+def kernel(text: str, warps: int = 4) -> str:
+    return text.replace("WARPS", str(warps))
+
+
+def test_what_waits_for_nothing_begins_beside_the_first() -> None:
+    check(HoistMma(), kernel(BEFORE), kernel(HEAD + FIRST + CHANGE + WEIGHTS + REST))
+
+
+def test_a_sum_is_seen_before_it_is_added_to() -> None:
+    """An MMA op behind what takes its accumulators needs them as they were."""
+    seen = f"""
+    %old = cast(%other) {{dtype = f16}} : {HALF}{fetched("w", "one", ROWS)}
+    %state = gpu.wgmma(%old, %w, %none) : {TILE}{fetched("v", "zero", ROWS)}
+    %last = gpu.wgmma(%x, %v, %other) : {TILE}"""
+    end = REST[REST.index("\n    continue") :]
+    check(HoistMma(), kernel(HEAD + FIRST + WEIGHTS + seen + end), kernel(HEAD + FIRST + seen + WEIGHTS + end))
+
+
+def test_fetches_of_a_tile_stay_together() -> None:
+    """Such as of what MMA ops read in both directions, which is fetched once."""
+    both = CHANGE.replace(fetched("u", "at", COLUMNS), fetched("u", "at", COLUMNS) + fetched("t", "at", ROWS))
+    between = WEIGHTS.replace(fetched("z", "j", ROWS), "").replace("%z", "%t")
+    before = HEAD + FIRST + "\n    %at = add(%j, %one) : i32" + fetched("t", "at", ROWS) + between
+    before += CHANGE.replace("\n    %at = add(%j, %one) : i32", "") + REST
+    after = HEAD + FIRST + "\n    %at = add(%j, %one) : i32" + fetched("t", "at", ROWS)
+    after += both[both.index("\n    %u =") :].replace(fetched("t", "at", ROWS), "") + between + REST
+    check(HoistMma(), kernel(before), kernel(after))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("gpu.wgmma(%x, %u, %none)", "gpu.wgmma(%left, %u, %none)"),  # what follows from the first one
+        ("gpu.wgmma(%x, %u, %none)", "gpu.wgmma(%x, %u, %next)"),  # added to what waits for it
+    ],
+)
+def test_others_stay(old: str, new: str) -> None:
+    assert BEFORE.count(old) == 1
+    before = kernel(BEFORE.replace(old, new))
+    check(HoistMma(), before, before)
+
+
+def test_blocks_whose_sums_fill_the_registers_stay() -> None:
+    """Eight sums of 32 registers of each thread, and an operand."""
+    more = "".join(f"\n    %more{k} = gpu.wgmma(%x, %y, %none) : {TILE}" for k in range(4))
+    before = kernel(HEAD + FIRST + more + WEIGHTS + CHANGE + REST)
+    check(HoistMma(), before, before)
