@@ -226,8 +226,8 @@ class _Merger:
         )[0]
 
     def _hides(self, first: Value, second: Value, ops: Sequence[Op], is_second: Value) -> Value:
-        """Whether an iteration is of the second loop, and ``second``, computed by ``ops``, not known to be ``first``, as
-        in the middle of a window."""
+        """Whether an iteration is of the second loop, and ``second``, which ``ops`` compute, not known to be ``first``,
+        as in the middle of a window."""
         mask, affine = second.op, self.pair.affine
         window = isinstance(mask, Select) and isinstance(mask.condition.op, (And, Or))
         found = test_of(mask, affine) if isinstance(mask, Select) and window and affine is not None else None
