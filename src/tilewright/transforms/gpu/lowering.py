@@ -88,7 +88,7 @@ def passes_to_gpu(
         LowerReductions(),  # needs layouts, and makes conversions
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
-        HoistMma(),
+        *([] if tensor_memory else [HoistMma()]),
         DeferAccumulators(),  # before waits are put where accumulators are needed
         InlineFetches(shared_bytes),
         SpecializeWarps(num_stages, shared_bytes, blocks),  # after what is the same for all threads has left the loops
