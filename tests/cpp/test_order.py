@@ -230,13 +230,20 @@ def test_host_code_that_does_not_wait_for_work(tmp_path: Path, environment: dict
 
 
 def test_a_program_without_python_serves_a_kernel(tmp_path: Path, environment: dict[str, str]) -> None:
-    body = "Box* box; cudaMallocManaged(&box, sizeof *box); box->asked = 0; server<<<1, 1>>>(box); box->in = 4; "
-    body += 'box->asked = -1; int e = cudaDeviceSynchronize(); printf("%d %g", e, box->out);'
-    source = KERNELS[KERNELS.index("struct Box") : KERNELS.index("__tile_global__")]
-    (tmp_path / "program.cu").write_text(
-        f"#include <cstdio>\n#include <cuda_runtime.h>\n{source}int main() {{ {body} }}\n"
-    )
-    command = [sys.executable, "-m", "tilewright", "c++", "program.cu", "-o", "program"]
+    """And the threads of one have default streams of their own, where it is compiled so."""
+    body = """
+    Box* box; cudaMallocManaged(&box, sizeof *box); box->asked = 0;
+    std::thread([=] { server<<<1, 1>>>(box); }).join();
+    int* p; cudaMallocManaged(&p, 4); *p = 0;
+    add<<<1, 1>>>(p, 1);
+    cudaStreamSynchronize(nullptr);
+    box->in = 4; __sync_synchronize(); box->asked = -1;
+    int e = cudaDeviceSynchronize(); printf("%d %g %d", e, box->out, *p);
+    """
+    source = KERNELS[: KERNELS.index("__tile_global__")] + KERNELS[KERNELS.index("__global__ void add") :]
+    head = "#include <cstdio>\n#include <cuda_runtime.h>\n"
+    (tmp_path / "program.cu").write_text(f"{head}{source}int main() {{ {body} }}\n")
+    command = [sys.executable, "-m", "tilewright", "c++", "--default-stream", "per-thread", "program.cu", "-o", "program"]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True)
     done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout, done.returncode) == ("0 8", 0)
+    assert (done.stdout, done.returncode) == ("0 8 1", 0)

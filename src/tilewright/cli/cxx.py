@@ -231,7 +231,10 @@ def _parsed(words: Sequence[str]) -> _Job:
         elif word.startswith("-Wl,"):
             job.linker.append(word)
         elif (pair := _IGNORED_PAIRS.fullmatch(word)) is not None:
+            value = pair["value"] or "=" + "".join(rest[:1])
             del rest[: pair["value"] is None]
+            if (word.lstrip("-").split("=")[0], value) == ("default-stream", "=per-thread"):
+                job.defines["CUDA_API_PER_THREAD_DEFAULT_STREAM"] = 1
         elif word in ("-Werror", "--Werror"):
             del rest[: bool(rest and _KIND_OF_ERRORS.fullmatch(rest[0]))]
         elif name is not None and not _IGNORED.fullmatch(word):

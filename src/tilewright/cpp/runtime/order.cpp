@@ -45,7 +45,7 @@ struct ordering {
 static unsigned free_lane(bool blocking) {
     unsigned at = 0;
     if (!lanes.count) lanes.add({0, 0, {}, true, true});
-    while (at < lanes.count && lanes[at].used) ++at;
+    while (at < lanes.count && (lanes[at].used || lanes[at].ended < lanes[at].asked)) ++at;
     if (at == lanes.count) lanes.add({});
     lanes[at].blocking = blocking;
     lanes[at].used = true;

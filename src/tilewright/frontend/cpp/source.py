@@ -64,7 +64,7 @@ def headers_first(
         files = (Path(directory) / name for directory in include_dirs)
         texts += [file.read_text(errors="replace") for file in files if file.is_file()][:1]
     headers = [name for t in texts for name in _INCLUDE.findall(t) if (INCLUDE_DIR / name).is_file()]
-    own = {key: value for key, value in defines.items() if key.startswith(("TW_", "__CUDA_"))}
+    own = {key: value for key, value in defines.items() if key.startswith(("TW_", "__CUDA_", "CUDA_API_"))}
     if len(own) == len(defines) and not any(map(_DEFINE.search, texts)):
         return "", own
     lines = [f'#include "{name}"' for name in dict.fromkeys(headers)]

@@ -136,6 +136,10 @@ cudaError_t __tw_host_unsupported(char const* name);
 cudaError_t __tw_host_configure(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                                 size_t shared, cudaStream_t stream);
 cudaError_t __tw_host_launch_function(void const* function, void** arguments);
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) && defined(TW_HOST)
+void __tw_threads_have_streams();
+__attribute__((constructor(101))) static void __tw_use_streams_of_threads() { __tw_threads_have_streams(); }
+#endif
 }
 
 // Of all code, tile code too. Of a NaN and a number it is the number.
