@@ -290,7 +290,12 @@ end:
   br i1 %more, label %warp, label %all
 all:
   switch i32 %place, label %done [ $yields ]
-; all warps are at the next iteration of a loop, which touches memory next to what the warp before did
+; a barrier that counts nothing, at which the whole block is
+meets:
+  %lanes = shl i32 %warps, 5
+  %is.block = icmp eq i32 %lanes, %count
+  br i1 %is.block, label %next, label %done
+; all warps go on, as at the next iteration of a loop, which touches memory next to what the warp before did
 next:
   br label %warp
 stopped:
@@ -303,8 +308,8 @@ stopped:
   store ptr %t.last, ptr %own.taken
   br label %done
 done:
-  %reached = phi i32 [ %place, %all ], [ %common, %stopped ]
-  %number = phi i32 [ %warps, %all ], [ %w, %stopped ]
+  %reached = phi i32 [ %place, %all ], [ %place, %meets ], [ %common, %stopped ]
+  %number = phi i32 [ %warps, %all ], [ %warps, %meets ], [ %w, %stopped ]
   %voted = load i32, ptr %votes
   %before = load i32, ptr %state
   %after = add i32 %before, %voted

@@ -27,6 +27,7 @@ from tilewright.cpp.host.regions import (
 )
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.strides import YIELD
+from tilewright.frontend.cpp.llvm_instruction import instruction
 
 _COPIED = 8  # lanes at a time, as loops over values of 4 bytes are vectorized
 
@@ -147,6 +148,9 @@ def _together(
         stopped.append(f"[ %r{k}.found.wide, %r{k}.stop ]")
     starts = [0, *(i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.kind != LEAVES)]
     yields = [i for i in starts if i and kernel.barriers[i - 1].kind == YIELD]
+    read = {name for line in kernel.lines for name in instruction(line).names}
+    waits = ((i, kernel.barriers[i - 1]) for i in starts if i and i not in yields)
+    quiet = [i for i, barrier in waits if barrier.predicate == "0" and barrier.result not in read]
     if not finished:  # it never ends
         return "\n".join(simt_lines("apart", name=names.together))
     lines = simt_lines(
@@ -165,7 +169,7 @@ def _together(
         enters=_enters(kernel, starts, live, even),
         regions=regions,
         places=", ".join(finished),
-        yields=" ".join(f"i32 {k}, label %next" for k in yields),
+        yields=" ".join([f"i32 {k}, label %next" for k in yields] + [f"i32 {k}, label %meets" for k in quiet]),
         **kernel.sets,
         found=", ".join([*stopped, *(f"[ 0, %r{k}.uneven ]" for k in starts)]),
     )
