@@ -478,11 +478,12 @@ class Names:
         return f"!{self.first}"
 
     def metadata(self, kernel: Split) -> list[str]:
-        """The lines that say so. Loops over the threads of a block do one vector at a time: several loads behind each
-        other, and then several stores, keep processors from loading ahead."""
+        """The lines that say so. Loops over the threads of a block do one vector at a time, but those that stride: several
+        loads behind each other, and then several stores, keep processors from loading ahead."""
         lines = [f'{self.whole} = distinct !{{{self.whole}, !{{!"llvm.loop.unroll.full"}}}}']
-        once = "" if kernel.by_warps else ', !{!"llvm.loop.interleave.count", i32 1}'
-        for k in range(len(kernel.regions)):
+        for k, region in enumerate(kernel.regions):
+            strides = any(name.startswith(COUNTS) for name in names_in(region))
+            once = "" if kernel.by_warps or strides else ', !{!"llvm.loop.interleave.count", i32 1}'
             access = f'!{{!"llvm.loop.parallel_accesses", {self.group(k)}}}'
             lines += [f"{self.loop(k)} = distinct !{{{self.loop(k)}, {access}{once}}}"]
             lines += [f"{self.group(k)} = distinct !{{}}"]
