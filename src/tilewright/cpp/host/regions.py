@@ -478,8 +478,8 @@ class Names:
         return f"!{self.first}"
 
     def metadata(self, kernel: Split) -> list[str]:
-        """The lines that say so. Loops over the threads of a block do one vector at a time, but those that stride: several
-        loads behind each other, and then several stores, keep processors from loading ahead."""
+        """The lines that say so. Loops over the threads of a block, but those that stride, do one vector at a time:
+        several loads behind each other, and then several stores, keep processors from loading ahead."""
         lines = [f'{self.whole} = distinct !{{{self.whole}, !{{!"llvm.loop.unroll.full"}}}}']
         for k, region in enumerate(kernel.regions):
             strides = any(name.startswith(COUNTS) for name in names_in(region))
