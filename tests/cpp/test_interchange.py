@@ -118,6 +118,31 @@ __global__ void together(int* c, int const* a, int const* b, int n) {  // and ba
   }
   if (i < n * n) c[i] = sum + a[i];
 }
+__global__ void early(int* c, int const* a, int const* b, int n) {  // some leave in the middle of it
+  int q = threadIdx.y * blockDim.x + threadIdx.x, own = 0;
+  if (blockIdx.x || blockIdx.y) return;
+  for (int k = 0; k < n; ++k) {
+    if (q >= n) return;
+    own += a[k * n + q];
+    if (own > 30 && q % 3 == 0) {
+      for (int i = 0; i < n; ++i) c[i * n + q] = -own;
+      return;
+    }
+  }
+  for (int k = 0; k < n; ++k) c[k * n + q] = own;
+}
+__global__ void batches(int* c, int const* a, int const* b, int n) {  // within another loop
+  int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
+  int sum = 0;
+  for (int z = 0; z < 3; ++z)
+    if (row < n && column < n) {
+      for (int k = 0; k < n; ++k) {
+        if (k == z + 3) continue;
+        sum += a[row * n + k] * b[k * n + column];
+      }
+      c[row * n + column] = sum;
+    }
+}
 using kernel = void (*)(int*, int const*, int const*, int);
 int main() {
   constexpr int most = 41;
@@ -148,6 +173,18 @@ int main() {
         int i = row * n + column, sum = 0, m = block.x * block.y;
         for (int j = 0; j < (n * n + m - 1) / m * m; ++j) sum += ((j < n * n ? b[j] : 0) ^ i) & 7;
         return sum + a[i];
+      });
+      unlike("batches", batches, [&](int row, int column) {
+        int sum = 0;
+        for (int z = 0; z < 3; ++z)
+          for (int k = 0; k < n; ++k) sum += k == z + 3 ? 0 : a[row * n + k] * b[k * n + column];
+        return sum;
+      });
+      if (n <= int(block.x * block.y)) unlike("early", early, [&](int row, int column) {
+        int own = 0;
+        for (int k = 0; k < n; ++k)
+          if ((own += a[k * n + column]) > 30 && column % 3 == 0) return -own;
+        return own;
       });
     }
   printf("%d wrong, %s\n", wrong, cudaGetErrorName(cudaGetLastError()));
