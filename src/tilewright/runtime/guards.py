@@ -333,21 +333,25 @@ def _offset(field: str) -> int:
 
 @functools.cache
 def _array_code() -> Any:
-    return machine_code("array", filled(__file__, "guards.ll", words=_WORDS), {}, level=2)
+    return machine_code("array", filled(__file__, "guards.ll", words=_WORDS), {})
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word > int64.max else word
 
 
 def _rows(shape: Sequence[int], strides: Sequence[int], spec: _ArraySpec) -> list[tuple[int, ...]]:
-    """For each extent, and each stride after them: the least and the greatest that there may be, what it must not be,
+    """For each extent, and each stride after them: the least that there may be and how far beyond, what it must not be,
     which bits are 0, and which are not all 0, unless there are none; and the place of it behind the address, or 0."""
     known = *shape, *strides
     if isinstance(spec, PointerSpec) and 0 not in shape:  # such kernels know the address only
-        return [(int64.min, int64.max, int64.min, 0, 0, 0)] * len(known)
+        return [(0, -1, int64.min, 0, 0, 0)] * len(known)
     if not isinstance(spec, ArraySpec) or 0 in shape:  # without elements it may have any address
-        return [(n, n, int64.min, 0, 0, 0) for n in known]
+        return [(n, 0, int64.min, 0, 0, 0) for n in known]
     rows, index, place = list[tuple[int, ...]](), spec.index_dtype, 0
     for n, extent in zip(known, spec.extents()):
         if extent.known is not None:
-            rows.append((n, n, int64.min, 0, 0, 0))
+            rows.append((n, 0, int64.min, 0, 0, 0))
             continue
         place += 1
         is_shape = extent.role == "shape"
@@ -355,7 +359,8 @@ def _rows(shape: Sequence[int], strides: Sequence[int], spec: _ArraySpec) -> lis
         divisors = divisors_of(extent.role, spec.dtype, spec.strides[extent.axis])
         greater = min((d for d in divisors if d > extent.divisor), default=1)
         masks = extent.divisor - 1, greater - 1
-        rows.append((0 if is_shape else index.min, index.max, unlike, *masks, place))
+        least = 0 if is_shape else index.min
+        rows.append((least, _signed(index.max - least), unlike, *masks, place))
     return rows
 
 

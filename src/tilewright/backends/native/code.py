@@ -38,29 +38,28 @@ class _Kept(tuple[Any, ...]):
         return "machine code"
 
 
-def machine_code(symbol: str, text: str, addresses: Mapping[str, int], level: int = 0) -> Any:
+def machine_code(symbol: str, text: str, addresses: Mapping[str, int]) -> Any:
     """The machine code of an LLVM module with the functions ``text``, of which ``symbol`` is called: an object with the
-    method ``address``. ``addresses`` are what names in ``text`` stand for; ``level`` is that of optimizations, of which
-    calls, which most code consists of, become no faster.
+    method ``address``. ``addresses`` are what names in ``text`` stand for.
 
     Where images can be loaded, it is compiled once for all processes with the same disk cache. NotCompiled where that
     has not happened and LLVM is not loaded.
     """
     if can_load():
         declared = "".join(f"@{name} = extern_weak global i8\n" for name in addresses)
-        return LoadedImage(_image(symbol, declared + text, level), addresses)
+        return LoadedImage(_image(symbol, declared + text), addresses)
     _require_llvm()
-    return native.compiler().MachineCode(with_addresses(text, addresses), level=level)
+    return native.compiler().MachineCode(with_addresses(text, addresses))
 
 
 @functools.lru_cache(_MOST_IMAGES)
-def _image(symbol: str, text: str, level: int) -> Image:
-    return Image.from_bytes(native.kept(text, functools.partial(_compiled, symbol, text, level)))
+def _image(symbol: str, text: str) -> Image:
+    return Image.from_bytes(native.kept(text, functools.partial(_compiled, symbol, text)))
 
 
-def _compiled(symbol: str, text: str, level: int) -> bytes:
+def _compiled(symbol: str, text: str) -> bytes:
     _require_llvm()
-    return native.compiler().image(symbol, text, level).to_bytes()
+    return native.compiler().image(symbol, text).to_bytes()
 
 
 def _require_llvm() -> None:

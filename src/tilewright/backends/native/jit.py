@@ -37,11 +37,10 @@ class MachineCode:
         objects: Sequence[bytes] = (),
         *,
         forever: bool = False,
-        level: int = 0,
     ) -> None:
         with _LOCK:
             context = llvm.create_context()
-            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text, context), target or _target(level))
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text, context), target or _target())
             for code in objects:
                 self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             if forever:
@@ -55,14 +54,15 @@ class MachineCode:
         return self._engine.get_function_address(name)
 
 
-def image(symbol: str, text: str, level: int) -> Image:
+def image(symbol: str, text: str) -> Image:
     """The LLVM module ``text`` compiled for every processor of the architecture; its function ``symbol`` is called."""
     with _LOCK:
         module = llvm.parse_assembly(text, llvm.create_context())
-        return link((_target(level, reloc="pic", codemodel="small").emit_object(module),), (symbol,))
+        return link((_target(reloc="pic", codemodel="small").emit_object(module),), (symbol,))
 
 
-def _target(level: int, **how: str) -> llvm.TargetMachine:
+def _target(**how: str) -> llvm.TargetMachine:
+    """The time goes into calls, which optimizing makes no faster."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(opt=level, jit=not how, **how)
+    return llvm.Target.from_default_triple().create_target_machine(opt=0, jit=not how, **how)
