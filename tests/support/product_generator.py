@@ -1,4 +1,5 @@
-"""Random kernels that only multiply: every extent from 1 on, batches, all operand types, layouts, offsets, alignments.
+"""Random kernels that only multiply: every extent from 1 on, batches, all operand types, layouts, offsets, alignments,
+operands that are loaded, gathered or computed.
 
 What comes out is whole numbers whose sums are exact in any order, and integers wrap; ``wanted`` is what NumPy says.
 """
@@ -26,6 +27,7 @@ _BYTES = ("int8", "uint8")
 _ADDRESSES = (0, 16, 32, 64, 128)  # modulo 256, and an element more for some
 _MOST_BYTES = 1 << 16  # of the three tiles
 _MOST_WORK = 1 << 20  # multiplications of one step of one block
+_GATHERED, _COMPUTED = 0.2, 0.15  # how often threads gather an operand, or compute it
 _WIDE_SUM, _SUM = 3, 1  # the largest magnitude of an operand: where the sum has many bits, and where it is float16
 
 
@@ -134,7 +136,14 @@ class ProductGenerator:
         else:
             text = f"ct.load({name}, {_tuple(flipped_place)}, {_tuple(flipped_box)}{padding}{hint})"
             text = f"ct.transpose({text})" if not batch else f"ct.permute({text}, (0, 2, 1))"
-        return numbers, text if stored == dtype else f"{text}.astype(ct.{dtype})"
+        own = random.Random(f"{name} {self.seed}")  # does not move what else is drawn
+        if not batch and own.random() < _GATHERED:
+            text = _gathered(name, at, tile, turned)
+        if stored != dtype:
+            text = f"{text}.astype(ct.{dtype})"
+        if dtype in ("float16", "bfloat16") and own.random() < _COMPUTED:
+            return -numbers, f"-{text}"
+        return numbers, text
 
     def _start(self, out: str, lead: Shape, extents: Shape, batch: int, tile: Shape) -> tuple[Any, str]:
         """The sum before the first step, 0 without a text."""
@@ -212,6 +221,15 @@ class ProductGenerator:
 
 def _tuple(entries: Any) -> str:
     return f"({', '.join(map(str, entries))})"
+
+
+def _gathered(name: str, at: tuple[str, str], tile: Shape, turned: bool) -> str:
+    """The text that gathers an operand by the indices of its elements, also one that lies transposed."""
+    (i, j), (m, n) = at, tile
+    rows, columns = f"({i} * {m} + ct.arange({m}, dtype=ct.int32))", f"({j} * {n} + ct.arange({n}, dtype=ct.int32))"
+    if turned:
+        return f"ct.transpose(ct.gather({name}, ({columns}[:, None], {rows}[None, :])))"
+    return f"ct.gather({name}, ({rows}[:, None], {columns}[None, :]))"
 
 
 def _stored(dtype: str) -> str:

@@ -10,7 +10,7 @@ from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import Continue, For, LoopOp
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
-from tilewright.ir.ops.gpu.wgmma import Interleave, Wgmma, WgmmaWait
+from tilewright.ir.ops.gpu.wgmma import Interleave, StageOperand, Wgmma, WgmmaWait
 from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
@@ -115,7 +115,9 @@ def is_recurrent(loop: For) -> bool:
 def is_factor(value: Value, through: tuple[type[Op], ...] = (Permute, Reshape)) -> bool:
     """Whether ``value`` only goes to MMA ops, as one of their factors, and ``through`` these ops at most."""
     return bool(value.users) and all(
-        (isinstance(op, Mma) and value is not op.acc) or (isinstance(op, through) and is_factor(op.result, through))
+        isinstance(op, StageOperand)
+        or (isinstance(op, Mma) and value is not op.acc)
+        or (isinstance(op, through) and is_factor(op.result, through))
         for op in value.users
     )
 

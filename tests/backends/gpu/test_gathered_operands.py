@@ -9,16 +9,20 @@ import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, E4M3, aligned
+from support.passes import after, without
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
 from tilewright.backends.gpu.backend import GpuBackend
+from tilewright.backends.gpu.interpreter import Fault
 from tilewright.backends.gpu.kernel_classes import has_slower_mma
 from tilewright.ir.core import Function
-from tilewright.ir.ops.gpu.memory import AsyncCopy, Barrier, SharedAlloc
+from tilewright.ir.layouts import WARP
+from tilewright.ir.ops.arith import Cmp
+from tilewright.ir.ops.gpu.memory import AsyncCopy, Barrier, SharedAlloc, SharedStore
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.wgmma import Wgmma
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.instrumentation import observed_passes
@@ -36,6 +40,59 @@ def gathered(a, rows, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Cons
         x = ct.gather(a, (chosen[:, None], columns[None, :]))
         y = ct.load(b, (j, k), (N, K), padding_mode=ct.PaddingMode.ZERO)
         total = ct.mma(x, ct.transpose(y), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def flat(a, rows, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The same from an array of one axis, in which those out of range end."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    starts = ct.load(rows, (i,), (M,)) * b.shape[1]
+    for k in range(ct.cdiv(b.shape[1], K)):
+        columns = k * K + ct.arange(K, dtype=ct.int32)
+        x = ct.gather(a, starts[:, None] + columns[None, :])
+        y = ct.load(b, (j, k), (N, K), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, ct.transpose(y), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def right(a, rows, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The same transposed: rows of ``a`` are columns of the right operand."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((N, M), ct.float32)
+    chosen = ct.load(rows, (i,), (M,))
+    for k in range(ct.cdiv(a.shape[1], K)):
+        columns = k * K + ct.arange(K, dtype=ct.int32)
+        x = ct.load(b, (j, k), (N, K), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.gather(a, (chosen[:, None], columns[None, :]))
+        total = ct.mma(x, ct.transpose(y), total)
+    ct.store(c, (i, j), ct.transpose(total).astype(c.dtype))
+
+
+def both(a, rows, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Rows of both operands by their numbers."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    chosen = ct.load(rows, (i,), (M,))
+    others = j * N + ct.arange(N, dtype=ct.int32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        columns = k * K + ct.arange(K, dtype=ct.int32)
+        x = ct.gather(a, (chosen[:, None], columns[None, :]))
+        y = ct.gather(b, (others[:, None], columns[None, :]))
+        total = ct.mma(x, ct.transpose(y), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def across(a, rows, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Both operands lie across k in memory: ``b`` as it is, and ``a`` in the columns of another array."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    m, n = i * M + ct.arange(M, dtype=ct.int32), j * N + ct.arange(N, dtype=ct.int32)
+    for k in range(ct.cdiv(a.shape[0], K)):
+        along = k * K + ct.arange(K, dtype=ct.int32)
+        x = ct.gather(a, (along[:, None], m[None, :]))
+        y = ct.gather(b, (along[:, None], n[None, :]))
+        total = ct.mma(ct.transpose(x), y, total)
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
@@ -61,6 +118,17 @@ def converted(a, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[
         x = ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO)
         y = ct.load(b, (k, j), (K, N), padding_mode=ct.PaddingMode.ZERO)
         total = ct.mma(x, y.astype(a.dtype), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def computed(a, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Both operands are no tiles of arrays as they are: the left one is clamped, the right one doubled."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(ct.maximum(x, 0), y + y, total)
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
@@ -93,8 +161,16 @@ def run(kernel: Any, arguments: tuple[Any, ...], backend: str) -> Function:
     if kernel is converted:
         a, b, c, *_ = arguments
         wanted = a.astype(np.float64) @ b.astype(np.float64)
+    elif kernel is computed:
+        a, b, c, *_ = arguments
+        wanted = np.maximum(a, 0).astype(np.float64) @ (2 * b).astype(np.float64)
+    elif kernel is across:
+        a, _, b, c, *_ = arguments
+        wanted = np.zeros(c.shape)
+        wanted[: a.shape[1]] = a.T.astype(np.float64) @ b.astype(np.float64)
     else:
         a, rows, b, c, *_ = arguments
+        a = a.reshape(-1, b.shape[1])
         there = (rows >= 0) & (rows < len(a))
         wanted = np.where(there[:, None], a[rows * there].astype(np.float64), 0) @ b.astype(np.float64).T
     np.testing.assert_array_equal(c, wanted.astype(c.dtype))
@@ -114,24 +190,57 @@ def interpreters() -> dict[str, AbstractContextManager[str]]:
         (gathered, (64, 32, 64), E4M3, 208),
         (gathered, (128, 128, 64), BF16, 48),  # fewer steps than copies, and two warp groups
         (persistent, (64, 64, 64), np.float16, 208),
+        (right, (64, 64, 64), np.float16, 208),
+        (right, (64, 128, 64), E4M3, 208),
+        (both, (64, 64, 64), BF16, 208),
+        (both, (128, 128, 64), np.float16, 48),
+        (both, (64, 64, 64), E4M3, 80),
+        (across, (64, 128, 32), BF16, 80),
+        (flat, (64, 64, 64), BF16, 192),
     ],
 )
 def test_rows_that_threads_gather(where: str, kernel: Any, tile: Tile, dtype: Any, depth: int) -> None:
+    arguments = gather_arguments(tile, dtype, depth)
+    if kernel is across:
+        turned = [integers((depth, columns), dtype) for columns in (88, 2 * tile[1])]
+        arguments = turned[0], arguments[1], turned[1], *arguments[3:]
+    if kernel is flat:
+        arguments = arguments[0].reshape(-1), *arguments[1:]
     with interpreters()[where] as backend:
-        found = run(kernel, gather_arguments(tile, dtype, depth), backend)
+        found = run(kernel, arguments, backend)
     ops = list(found.walk())
-    assert not any(isinstance(op, GpuMma) for op in ops)
-    # In flight, while the next tiles arrive; of two warp groups the MMA ops of other CTAs are.
-    assert [op.pending for op in ops if isinstance(op, Wgmma)] == [1 if tile[0] == 64 else None]
-    assert any(isinstance(op, AsyncCopy) for op in ops)
+    (mma,) = (op for op in ops if isinstance(op, Wgmma))
+    assert mma.block is not None and mma.acc.layout is not None
+    assert mma.pending == 1, "an MMA op is in flight while the next tiles arrive"
+    assert not any(isinstance(op, (GpuMma, SharedStore)) for op in mma.block.ops)
+    assert any(isinstance(op, AsyncCopy) for op in mma.block.ops)
+    barriers = [mma.block.ops.index(op) > mma.block.ops.index(mma) for op in mma.block.ops if isinstance(op, Barrier)]
+    groups = mma.acc.layout.size(WARP) // GROUP_WARPS
+    assert barriers == [False, True][:groups], "one before the MMA op; two groups wait when the one before has ended"
 
 
-def test_a_step_has_one_barrier() -> None:
+def test_an_index_is_compared_with_both_ends_at_once() -> None:
+    a, *others = gather_arguments((64, 64, 64), BF16, 192)
     with interpreter_backend(None, target="sm_90") as backend:
-        found = run(gathered, gather_arguments((64, 64, 64)), backend)
+        found = run(flat, (a.reshape(-1), *others), backend)
     (mma,) = (op for op in found.walk() if isinstance(op, Wgmma))
     assert mma.block is not None
-    assert sum(isinstance(op, Barrier) for op in mma.block.ops) == 1
+    masks = [op.mask for op in mma.block.ops if isinstance(op, AsyncCopy)]
+    assert [m.op.lhs.tile.element for m in masks if m is not None and isinstance(m.op, Cmp)] == [ct.uint32]
+
+
+def test_results_wait_for_what_the_other_warp_group_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They lie where operands were, whose last MMA op each group has waited for alone."""
+
+    def drop(function: Function) -> None:
+        (wait,) = (op for op in function.walk() if isinstance(op, WgmmaWait))
+        assert wait.block is not None
+        ops = wait.block.ops
+        without(lambda op: isinstance(op, Barrier) and op in ops and ops.index(op) > ops.index(wait), function)
+
+    after(InsertBarriers, drop, monkeypatch)
+    with interpreter_backend(None, target="sm_90") as backend, pytest.raises(Fault, match="race"):
+        run(gathered, gather_arguments((128, 128, 64), BF16), backend)
 
 
 @pytest.mark.parametrize("where", interpreters())
@@ -180,7 +289,31 @@ def test_what_threads_convert_is_multiplied_while_they_convert_more(where: str, 
     assert copies in [op.type.copies for op in roles.consumer.walk() if isinstance(op, SharedAlloc)]
 
 
-@pytest.mark.parametrize(("dtype", "taken"), [(np.float16, True), (E4M3, False)])
-def test_gathered_operands_of_8_bits_stay(dtype: Any, taken: bool) -> None:
-    function = specialization(ct.kernel(gathered), gather_arguments((64, 64, 64), dtype), "reference").function
+@pytest.mark.parametrize("where", interpreters())
+@pytest.mark.parametrize("tile", [(64, 64, 64), (128, 64, 32)])
+def test_what_threads_compute_goes_to_shared_memory(where: str, tile: Tile) -> None:
+    a, b = integers((2 * tile[0], 208), BF16), integers((208, 2 * tile[1]), BF16)
+    with interpreters()[where] as backend:
+        found = run(computed, (a, b, aligned((2 * tile[0], 2 * tile[1]), np.float32), *tile), backend)
+    ops = list(found.walk())
+    assert [op.pending for op in ops if isinstance(op, Wgmma)] == [1] and not any(isinstance(op, GpuMma) for op in ops)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "taken"),
+    [
+        (flat, np.float16, False),
+        (gathered, np.float16, True),
+        (gathered, E4M3, False),
+        (right, np.float16, True),
+        (both, E4M3, False),
+    ],
+)
+def test_operands_of_16_bits_that_are_gathered_by_several_indices_are_taken(
+    kernel: Any, dtype: Any, taken: bool
+) -> None:
+    arguments = gather_arguments((64, 64, 64), dtype)
+    if kernel is flat:
+        arguments = arguments[0].reshape(-1), *arguments[1:]
+    function = specialization(ct.kernel(kernel), arguments, "reference").function
     assert has_slower_mma(function, GpuBackend("sm_90")) == taken

@@ -163,14 +163,16 @@ def _wants_descriptor(op: memory.LoadView | memory.StoreView, target: GpuTarget,
     if isinstance(op, memory.StoreView):
         return hint is True or (_is_large(op.value) and not _is_transposed(op, target))
     beside = chosen and op.parent is None and _is_large(op.results[0])
-    return hint is True or beside or _reaches_mma(op.results[0])
+    return hint is True or beside or _reaches_mma(op.results[0], computed=chosen)
 
 
-def _reaches_mma(value: Value) -> bool:
+def _reaches_mma(value: Value, *, computed: bool) -> bool:
+    """Whether an MMA op multiplies ``value``, or what is ``computed`` from it, element by element."""
     for op in value.users:
         if isinstance(op, Mma) and op.acc is not value:
             return True
-        if type(op) in _TOWARD_MMA and _reaches_mma(op.results[0]):
+        through = type(op) in _TOWARD_MMA or (computed and op.spec.elementwise)
+        if through and _reaches_mma(op.results[0], computed=computed):
             return True
     return False
 

@@ -19,10 +19,11 @@ from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Select, Sub
 from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, ListedMap, ParameterMap, Put
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS, LoadFetched, StageOperand, Wgmma
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import LoadView, StoreView
-from tilewright.ir.ops.shape import Reshape
+from tilewright.ir.ops.memory import Load, LoadView, StoreView
+from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, with_body
 from tilewright.ir.types import SharedType, TileType
+from tilewright.transforms.gpu.staged_operands import swizzle_of
 from tilewright.transforms.gpu.wgmma_choice import (
     Choice,
     Operand,
@@ -31,7 +32,6 @@ from tilewright.transforms.gpu.wgmma_choice import (
     only_used_in,
     staged_copies,
     staged_type,
-    swizzle_of,
 )
 
 _WAITED = 2  # copies of what threads put into shared memory, whose MMA op is waited for before they put the next one
@@ -79,6 +79,8 @@ class _Chooser(Rewriter):
             if all(o.type != other.type for other in self.loaded.setdefault(o.load, [])):
                 self.loaded[o.load].append(o)
         self.gone = {op for o in operands for op in o.through}
+        self.turned = {how.load: how.transposed for how in choice.staged.values() if how.transposed is not None}
+        self.gone |= set(self.turned.values())
         staged = [
             op.y.op for op, (_, y) in choice.mmas.items() if y is None and operand_source(op.y) in choice.converted
         ]
@@ -112,6 +114,8 @@ class _Chooser(Rewriter):
             fetched, t = self.fetched[operand.load, operand.type], operand.type
             tile = builder.emit(LoadFetched, fetched, type=TileType(t.dtype, t.shape))
             self.values[op.results[0]] = builder.emit(Reshape, tile, shape=op.results[0].tile.shape)
+        elif isinstance(op, Load) and op in self.turned:
+            self._turn(op, builder)
         elif op in self.loaded:
             for operand in self.loaded[op]:
                 self._fetch(operand, builder)
@@ -123,12 +127,23 @@ class _Chooser(Rewriter):
             super().insert(op, builder)
 
     def _left(self, op: Mma, b: Builder) -> Value:
-        """The left operand of ``op`` in registers; in shared memory, where it is gathered."""
-        x, how = self.value(op.x), self.choice.gathered.get(op)
-        return x if how is None else b.emit(StageOperand, x, None, type=how.type, copies=how.copies, waited=how.waited)
+        """The left operand of ``op`` in registers; in shared memory, where it is staged."""
+        return self._in_ring(op.x, b) if op.x in self.choice.staged else self.value(op.x)
+
+    def _in_ring(self, operand: Value, b: Builder) -> Value:
+        how = self.choice.staged[operand]
+        return b.emit(StageOperand, self.value(operand), None, type=how.type, copies=how.copies)
+
+    def _turn(self, op: Load, b: Builder) -> None:
+        """Load what is only seen transposed as it is seen."""
+        turned = self.turned[op]
+        how = [None if v is None else b.emit(Permute, self.value(v), axes=turned.axes) for v in op.operands]
+        self.values[turned.result] = b.emit(Load, *how, latency=op.latency)
 
     def _stage(self, op: Mma, b: Builder) -> Value:
         """The right operand of ``op`` in shared memory; where it was fetched to, if nothing else reads that."""
+        if op.y in self.choice.staged:
+            return self._in_ring(op.y, b)
         y, t, load = op.y, staged_type(op.y.tile), operand_source(op.y)
         assert t is not None
         operand = self.choice.converted.get(load) if isinstance(load, LoadView) else None

@@ -235,8 +235,9 @@ def needed_elsewhere(function: Function, *, after: bool = True) -> int:
     stores = sum(t.bytes * count for t, count in map(group_buffers, put_groups(function))) if after else 0
     conversions, later = 0, set[Op]()
     if not after:
-        found = [list(op.walk()) for op in block_of(function.body, Fetch).ops]
-        fetching = max(i for i, ops in enumerate(found) if any(isinstance(o, Fetch) and readers(o.result) for o in ops))
+        loads: list[Op] = [op for op in function.ops_of(Fetch) if readers(op.result)] or function.ops_of(StageOperand)
+        found = [list(op.walk()) for op in block_of(function.body, type(loads[0])).ops]
+        fetching = max(i for i, ops in enumerate(found) if any(op in loads for op in ops))
         later.update(op for ops in found[fetching + 1 :] for op in ops)
     for op in function.ops_of(ConvertLayout):
         if op not in later:

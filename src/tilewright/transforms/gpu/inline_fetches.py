@@ -10,13 +10,13 @@ from typing import ClassVar
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.gpu_stage import CTAS_OF_SM, num_warps
-from tilewright.ir.ops.arith import Add, Cmp, Min
+from tilewright.ir.gpu_stage import CTAS_OF_SM, DEEPER, num_warps
+from tilewright.ir.ops.arith import Add, And, Cmp, Min
 from tilewright.ir.ops.control import For, Return, block_of
 from tilewright.ir.ops.gpu.barriers import MbarrierExpect, MbarrierWait
 from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.ir.ops.gpu.tma import Fetch, TmaLoad, TmaStoreWait
-from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import clone_op, with_body
@@ -31,7 +31,7 @@ from tilewright.transforms.gpu.fetch_rings import (
     rings_of,
     staged_bytes,
 )
-from tilewright.transforms.gpu.occupancy import ctas_of_attention
+from tilewright.transforms.gpu.occupancy import all_gathered, choose_copies, ctas_of_attention, ctas_of_gathers
 from tilewright.transforms.gpu.specialize_warps import Consumer, begun
 
 # Of each ring: descriptors do not change, and MMA ops of other tiles take as long as a fetch. More are no faster:
@@ -43,12 +43,15 @@ _LARGE_STEP = 1 << 16  # bytes: benchmarks/results/gpu_attention.md
 
 
 def ctas_with_inline_fetches(
-    function: Function, warps: int, limit: int = MOST_SHARED_BYTES, *, staged: bool = False
+    function: Function, warps: int, limit: int = MOST_SHARED_BYTES, *, staged: bool = False, blocks: int = 0
 ) -> int:
     """How many CTAs an SM holds where the warps that multiply load for themselves, if these are all that it has; 0
-    where others do, as where right operands are ``staged``, if that is not wanted."""
+    where others do, as where right operands are ``staged``, if that is not wanted. A grid puts so many ``blocks`` on an
+    SM (0: many)."""
     if any(g.depth and not _follows_number(g) for g in fetch_groups(function)):
         return 0
+    if all_gathered(function):
+        return ctas_of_gathers(function, warps, limit, blocks)
     return ctas_of_attention(function, warps, limit, staged=staged)
 
 
@@ -125,51 +128,69 @@ def _fetch_alike(group: Group, other: Group) -> bool:
 class InlineFetches:
     """Has the first thread copy tiles into rings of buffers: those of the next iterations as soon as the MMA ops that
     read a slot have ended, also when these are of a loop that goes on where one ends. So many CTAs as the hint says
-    share an SM. Runs in the place of ``specialize-warps``."""
+    share an SM. Runs in the place of ``specialize-warps``, also where nothing is fetched."""
 
     name: ClassVar[str] = "inline-fetches"
     limit: int = MOST_SHARED_BYTES
+    blocks: int = 0
 
     def run(self, function: Function) -> Function:
-        ctas = function.hints.get(CTAS_OF_SM)
+        ctas, groups = function.hints.get(CTAS_OF_SM), fetch_groups(function)
         if not isinstance(ctas, int):
-            return function
-        groups = fetch_groups(function)
-        rings = rings_of(groups)
-        room = share_of_sm(self.limit, ctas) - BARRIERS - staged_bytes(function)  # results come later
-        large = _is_rotated(function) and sum(r.bytes for r in rings if r.depth) >= _LARGE_STEP
-        choose_stages(rings[::-1] if large else rings, room, 2 if large or _waits_often(function) else _STAGES)
+            if groups or not function.ops_of(Wgmma):
+                return function
+            ctas = 1
+        rings, copies, deeper = rings_of(groups), 0, tuple[int, ...]()
+        if all_gathered(function):
+            copies, deeper = choose_copies(function, rings, self.limit, ctas, self.blocks)
+        elif rings:
+            room = share_of_sm(self.limit, ctas) - BARRIERS - staged_bytes(function)  # results come later
+            large = _is_rotated(function) and sum(r.bytes for r in rings if r.depth) >= _LARGE_STEP
+            most = 2 if large or _waits_often(function) else _STAGES
+            choose_stages(rings[::-1] if large else rings, room, most)
         b, values = begun(function)
         before = len(b.block.ops)
         for ring in rings:
             allocate_ring(b, ring, 0)
         last = barrier_of_last(b, function)
-        b.emit_op(Barrier)
+        if rings:
+            b.emit_op(Barrier)
         begins = b.block.ops[before:]
-        inline = _Inline(function, groups, values, last)
+        inline = _Inline(function, groups, values, last, copies)
         inline.b = b
         inline.partition()
-        needed = block_of(b.block, TmaLoad)
+        needed = block_of(b.block, TmaLoad) if begins else b.block
         if needed is not b.block:
             needed.splice(begins, before=needed.ops[0])  # memory is only that of the ways on which tiles are loaded
         made = with_body(function, b.block)
         made.hints["occupancy"] = ctas
+        if any(deeper):
+            made.hints[DEEPER] = deeper
         return made
 
 
 class _Inline(Consumer):
-    """All warps: what they wait for, the first thread of them copies."""
+    """All warps: what they wait for, the first thread of them copies, and so many ``copies`` of a tile there are of
+    what all gather."""
 
     def __init__(
-        self, function: Function, groups: Sequence[Group], values: dict[Value, Value], last: Value | None
+        self, function: Function, groups: Sequence[Group], values: dict[Value, Value], last: Value | None, copies: int
     ) -> None:
         super().__init__(function, groups, values, last)
+        self._copies = copies
         self._at_once = any(g.ring.stages > 1 for g in groups)
         self._coming: list[Group] = []  # fetched once, and not waited for yet
         loops = [op for op in function.ops_of(For) if any(g.block is op.body for g in groups)]
         self._after = {a: b for a, b in pairwise(loops) if _goes_on(a, b, groups)}
 
     beside: ClassVar[dict[str, int]] = {}
+
+    def op(self, op: Op) -> None:
+        if isinstance(op, StageOperand) and self._copies:
+            staged = self.b.emit(StageOperand, *self.all([op.value]), None, type=op.type, copies=self._copies)
+            self.values[op.result] = staged
+        else:
+            super().op(op)
 
     def end(self) -> None:
         if self._puts:
@@ -236,23 +257,29 @@ class _Inline(Consumer):
             state = state.next(self.b, group.ring.stages)
 
     def _give_back(self, group: Group, slot: Value, exists: Value | None = None) -> None:
-        """Copy to ``slot`` what an iteration needs that is as far away as the ring has slots."""
-        assert exists is None, "MMA ops that fetch for themselves end in the iteration that begins them"
+        """Copy to ``slot`` what an iteration needs that is as far away as the ring has slots, from the one before where
+        it ``exists``."""
         loop = group.block.parent
         if not isinstance(loop, For):
             return
         if num_warps(self.function) > GROUP_WARPS:
             self.b.emit_op(Barrier)  # each group knows of its own MMA ops only
         index = self.values.get(loop.body.args[0], loop.body.args[0])
-        for _ in range(group.ring.stages):
+        for _ in range(group.ring.stages - (exists is not None)):
             index = self.b.emit(Add, index, self.values.get(loop.step, loop.step))
-        self._copy_of(group, loop, index, slot)
+        self._copy_of(group, loop, index, slot, exists)
 
-    def _copy_of(self, group: Group, loop: For, index: Value, slot: Value) -> None:
-        """Copy what the iteration ``index`` of ``loop`` needs, if there is one."""
+    def _ended(self, group: Group, slot: Value) -> None:
+        """The other warp groups may still read what another loop fetches to."""
+        if num_warps(self.function) > GROUP_WARPS:
+            self.b.emit_op(Barrier)
+
+    def _copy_of(self, group: Group, loop: For, index: Value, slot: Value, also: Value | None = None) -> None:
+        """Copy what the iteration ``index`` of ``loop`` needs, if there is one, and ``also`` is true."""
         b, values = self.b, {**self.values, loop.body.args[0]: index}
         end = self._last(loop).upper
         exists = b.emit(Cmp, index, self.values.get(end, end), predicate=CmpPredicate.LT)
+        exists = exists if also is None else b.emit(And, exists, also)
         for op in _starts(group, loop) or ():
             b.insert(clone_op(op, values))
         self._copy(group, values, slot, exists)  # no branch, around which nothing would be moved

@@ -15,27 +15,28 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import ACQUIRES, RELEASES
 from tilewright.ir.gpu_stage import num_warps
-from tilewright.ir.layouts import LANES, LinearLayout
+from tilewright.ir.layouts import LANES, WARP, LinearLayout
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.barriers import GroupBarrier
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma
+from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma, Tcgen05Wait
 from tilewright.ir.ops.gpu.tma import TensorMap, TmaStore, TmaStoreWait
-from tilewright.ir.ops.gpu.wgmma import Wgmma
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, MemoryOp, PointerMemoryOp
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
 
 _WAITS = (memory.Barrier, memory.AsyncWait, memory.AsyncCopy, TmaStore, TmaStoreWait)
+_MULTIPLY = (Wgmma, WgmmaWait, Tcgen05Mma, Tcgen05Wait)
 
 
 @functools.cache  # mypy asks instances of its arguments for the hash, not the classes
 def _is_ordered(kind: type[Op]) -> bool:
     """Whether ops of ``kind`` access memory, or wait, so that barriers order them: most do not."""
-    return issubclass(kind, (*_WAITS, memory.SharedMemoryOp, MemoryOp, Wgmma, Tcgen05Mma, WarpSpecialize))
+    return issubclass(kind, (*_WAITS, memory.SharedMemoryOp, MemoryOp, *_MULTIPLY, WarpSpecialize))
 
 
 class InsertBarriers(InPlacePass):
@@ -76,6 +77,8 @@ class _Access:
     group: int | None = None  # the bit of an offset by which the bytes of warp groups differ, which are apart
     group_done: bool = False  # the warp groups have waited since, each for itself
     private: Op | None = None  # an allocation each of whose elements one thread accesses
+    copies: bool = False  # asynchronously, to where the MMA ops of one warp group read, for which threads have waited
+    multiplies: bool = False  # by one warp group
 
     @property
     def is_shared(self) -> bool:
@@ -86,6 +89,7 @@ class _Access:
             return False
         if self.is_shared:
             alone = self.private is not None and self.private is other.private
+            alone = alone or (self.copies and other.multiplies)
             meets = self.low < other.high and other.low < self.high and not alone
             return meets and not (other.group_done and self.in_groups_with(other))
         if self.everything or other.everything:
@@ -103,22 +107,25 @@ class _Access:
 
 @dataclass
 class _Pending:
-    """What was accessed since the last barrier, and what asynchronous copies under way write and read."""
+    """What was accessed since the last barrier, what asynchronous copies under way write and read, and what MMA ops in
+    flight read."""
 
     pending: set[_Access] = field(default_factory=set)
     arriving: set[_Access] = field(default_factory=set)
     leaving: set[_Access] = field(default_factory=set)
+    multiplied: set[_Access] = field(default_factory=set)
 
     def copy(self) -> _Pending:
-        return _Pending(set(self.pending), set(self.arriving), set(self.leaving))
+        return _Pending(set(self.pending), set(self.arriving), set(self.leaving), set(self.multiplied))
 
     def merge(self, other: _Pending) -> None:
         self.pending |= other.pending
         self.arriving |= other.arriving
         self.leaving |= other.leaving
+        self.multiplied |= other.multiplied
 
     def in_next_iteration(self) -> _Pending:
-        return _Pending({replace(a, pointers=None) for a in self.pending}, set(self.arriving), set(self.leaving))
+        return replace(self.copy(), pending={replace(a, pointers=None) for a in self.pending})
 
 
 class _Dependences(DependenceWalk[_Pending]):
@@ -163,6 +170,11 @@ class _Dependences(DependenceWalk[_Pending]):
             if not op.pending:
                 state.leaving.clear()
             return
+        if isinstance(op, (WgmmaWait, Tcgen05Wait)):
+            state.pending |= state.multiplied  # as if the warp groups read it now
+            if isinstance(op, WgmmaWait) and not op.pending:
+                state.multiplied.clear()
+            return
         accesses = list(self._accesses(op))
         found = [(a, p) for a in accesses for p in state.pending if a.depends_on(p)]
         if found:
@@ -176,16 +188,21 @@ class _Dependences(DependenceWalk[_Pending]):
             accesses = [a for a in accesses if not a.is_shared]
         if isinstance(op, TmaStore):
             state.leaving.update(accesses)
+        if isinstance(op, Tcgen05Mma) or (isinstance(op, Wgmma) and op.pending != 0):
+            state.multiplied.update(accesses)
         state.pending.update(accesses)
 
     def _accesses(self, op: Op) -> Iterator[_Access]:
         if isinstance(op, (memory.SharedMemoryOp, memory.AsyncCopy)):
             writes = not isinstance(op, (memory.SharedLoad, memory.SharedExtract, TmaStore))
-            yield _Access(writes, None, *_range(op.buffer), group=_group(op), private=_private(op))
+            copies = isinstance(op, memory.AsyncCopy)
+            yield _Access(writes, None, *_range(op.buffer), group=_group(op), private=_private(op), copies=copies)
         if isinstance(op, (Wgmma, Tcgen05Mma)):
+            layout = op.acc.layout if isinstance(op, Wgmma) else None
+            one = layout is not None and layout.size(WARP) == GROUP_WARPS
             for operand in (op.x, op.y):
                 if isinstance(operand.type, SharedType):
-                    yield _Access(False, None, *_range(operand))
+                    yield _Access(False, None, *_range(operand), multiplies=one)
         if isinstance(op, memory.AsyncCopy):
             yield _Access(False, self._alias.underlying_object(op.ptrs))
         if isinstance(op, MemoryOp) and self._alias.effect(op):

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.dtypes import bool_
+from tilewright.ir.dtypes import bool_, int32, uint32
 from tilewright.ir.effects import SIDE_EFFECTS, has_effect, is_ordered, is_pure
-from tilewright.ir.ops.arith import And
+from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.ops.arith import Add, And, Bitcast, Cast, Cmp, Max, Select
 from tilewright.ir.ops.control import CONTROL_FLOW, For
 from tilewright.ir.ops.gpu.memory import AsyncCommit, AsyncCopy, AsyncWait, GlobalLoad, GlobalStore, SharedMemoryOp
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import Splat
 from tilewright.ir.ops.gpu.wgmma import Wgmma
+from tilewright.ir.ops.shape import PtrOffset, constant_of
 from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import ValueMap, clone_op
 
@@ -56,10 +58,17 @@ class AheadLoad(NamedTuple):
         return [op for op in self.slice if isinstance(op, GlobalLoad)]
 
     def at(
-        self, iteration: Value, exists: Value, values: ValueMap, b: Builder, loaded: ValueMap | None = None
+        self,
+        iteration: Value,
+        exists: Value,
+        values: ValueMap,
+        b: Builder,
+        loaded: ValueMap | None = None,
+        kept: ValueMap | None = None,
     ) -> tuple[Value, Value, Value | None]:
         """Addresses, mask and padding in the ``iteration`` of that number, if that ``exists``. Other loads of it have
-        ``loaded`` the same numbers."""
+        ``loaded`` the same numbers. What does not depend on it is ``kept`` for the next ones, if the first one is
+        before the loop."""
         assert self.op.block is not None
         shared: ValueMap = {} if loaded is None or not self.numbers else loaded
         values = {**values, **shared, self.op.block.args[0]: iteration}
@@ -71,7 +80,25 @@ class AheadLoad(NamedTuple):
                 else:
                     b.insert(clone_op(source, values))
         shared.update((v, values[v]) for source in self.slice for v in source.results)
-        return _masked(self.op, exists, values, b)
+        pointers, mask, padding = _masked(self.op, exists, values, b)
+        if kept is not None:
+            bounds, pointers = _Bounds.of(self), self._from_rows(values, b, kept)
+            mask = mask if bounds is None else bounds.mask(exists, values, b, kept)
+        return pointers, mask, padding
+
+    def _from_rows(self, values: ValueMap, b: Builder, kept: ValueMap) -> Value:
+        """The addresses, from those at which rows begin, which are ``kept``."""
+        pointers, op = self.op.ptrs, self.op.ptrs.op
+        offset = op.offset.op if isinstance(op, PtrOffset) and op in self.slice else None
+        if not isinstance(op, PtrOffset) or not isinstance(offset, Add) or op.ptr.op in self.slice:
+            return values.get(pointers, pointers)
+        fixed = [v for v in offset.operands if v.op not in self.slice and v.op is not None]
+        moving = [v for v in offset.operands if v.op in self.slice]
+        if len(fixed) != 1 or len(moving) != 1:
+            return values.get(pointers, pointers)
+        if pointers not in kept:
+            kept[pointers] = b.emit(PtrOffset, values.get(op.ptr, op.ptr), values.get(fixed[0], fixed[0]))
+        return b.emit(PtrOffset, kept[pointers], values[moving[0]])
 
 
 def _masked(load: GlobalLoad, exists: Value, values: ValueMap, b: Builder) -> tuple[Value, Value, Value | None]:
@@ -82,6 +109,61 @@ def _masked(load: GlobalLoad, exists: Value, values: ValueMap, b: Builder) -> tu
     if load.mask is not None:
         mask = b.emit(And, values.get(load.mask, load.mask), mask)
     return pointers, mask, None if load.padding is None else values.get(load.padding, load.padding)
+
+
+class _Bounds(NamedTuple):
+    """A mask that says that ``indices`` of 32 bits are from 0 up to ``length``, in ``rows`` that do not change."""
+
+    indices: Value
+    length: Value
+    rows: Value | None
+
+    @classmethod
+    def of(cls, load: AheadLoad) -> _Bounds | None:
+        """None for other masks."""
+        leaves = [] if load.op.mask is None else list(_conjuncts(load.op.mask, load.slice))
+        compared = [v.op for v in leaves if isinstance(v.op, Cmp) and v.op in load.slice]
+        rows = [v for v in leaves if v.op not in load.slice]
+        if len(compared) != 2 or len(rows) > 1 or len(leaves) != len(rows) + len(compared):
+            return None
+        low, high = sorted(compared, key=lambda op: op.predicate is CmpPredicate.LT)
+        wide, most = low.lhs.op, high.rhs.op.x.op if isinstance(high.rhs.op, Splat) else None
+        if (low.predicate, high.predicate) != (CmpPredicate.GE, CmpPredicate.LT) or low.lhs is not high.lhs:
+            return None
+        if constant_of(low.rhs) != 0 or not isinstance(wide, Cast) or not isinstance(most, Cast):
+            return None
+        if wide.x.tile.element is not int32 or most.x.tile.element is not int32:
+            return None
+        return cls(wide.x, most.x, rows[0] if rows else None)
+
+    def mask(self, exists: Value, values: ValueMap, b: Builder, kept: ValueMap) -> Value:
+        """One unsigned comparison, with a length for each row, which is ``kept``, where the iteration ``exists``."""
+        indices, zero = values.get(self.indices, self.indices), b.constant(0, int32)
+        if self.rows is None:
+            most = b.emit(Max, values.get(self.length, self.length), zero)
+            return _below(indices, b.emit(Splat, b.emit(Select, exists, most, zero), type=indices.tile), b)
+        if self.rows not in kept:
+            most = b.emit(Splat, b.emit(Max, values.get(self.length, self.length), zero), type=indices.tile)
+            none = b.emit(Splat, zero, type=indices.tile)
+            kept[self.rows] = b.emit(Select, values.get(self.rows, self.rows), most, none)
+        beyond = b.emit(Splat, b.constant(-1, int32), type=indices.tile)
+        there = b.emit(Splat, exists, type=indices.tile.with_dtype(bool_))
+        return _below(b.emit(Select, there, indices, beyond), kept[self.rows], b)
+
+
+def _conjuncts(mask: Value, ops: list[Op]) -> Iterator[Value]:
+    """What ``ops`` combine to ``mask`` by ``and``."""
+    if isinstance(mask.op, And) and mask.op in ops:
+        yield from _conjuncts(mask.op.lhs, ops)
+        yield from _conjuncts(mask.op.rhs, ops)
+    else:
+        yield mask
+
+
+def _below(x: Value, y: Value, b: Builder) -> Value:
+    """Where x < y as unsigned integers."""
+    bits = [b.emit(Bitcast, v, dtype=uint32) for v in (x, y)]
+    return b.emit(Cmp, *bits, predicate=CmpPredicate.LT)
 
 
 def loads_ahead(loop: For, alias: AliasAnalysis) -> list[AheadLoad]:

@@ -90,7 +90,7 @@ def passes_to_gpu(
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops
         *([] if tensor_memory else [HoistMma()]),
         DeferAccumulators(),  # before waits are put where accumulators are needed
-        InlineFetches(shared_bytes),
+        InlineFetches(shared_bytes, blocks),
         SpecializeWarps(num_stages, shared_bytes, blocks),  # after what is the same for all threads has left the loops
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
@@ -138,7 +138,7 @@ def lower_to_gpu(
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         widened = run_passes(function, (WidenSteps(),))
         turned = reshaped(widened, TransposeMma())
-        made, ctas = _chosen(turned, chosen, shared_bytes, staged=turned is not widened)
+        made, ctas = _chosen(turned, chosen, shared_bytes, blocks, staged=turned is not widened)
         if WGMMA_WARPS in made.hints:
             if ctas:
                 made.hints[CTAS_OF_SM] = ctas
@@ -164,7 +164,7 @@ def reshaped(function: Function, shaping: Pass) -> Function:
     return made if made is function else run_passes(made, (Canonicalize(), DeadCodeElimination()))
 
 
-def _chosen(function: Function, chosen: ChooseWgmma, limit: int, *, staged: bool) -> tuple[Function, int]:
+def _chosen(function: Function, chosen: ChooseWgmma, limit: int, blocks: int, *, staged: bool) -> tuple[Function, int]:
     """``function`` with MMA ops of warp groups, and how many CTAs an SM holds whose warps load for themselves, also
     where right operands are ``staged``: of the transposed MMA ops of few queries, for which many CTAs run. With the
     ``tanh`` of a soft cap, which the branch of a merged loop would follow, their loops stay apart; without, two of them
@@ -174,7 +174,7 @@ def _chosen(function: Function, chosen: ChooseWgmma, limit: int, *, staged: bool
     merged = run_passes(function, (MergeLoops(),))
     made = run_passes(merged, passes)
     warps = made.hints.get(WGMMA_WARPS)
-    ctas = 0 if warps is None else ctas_with_inline_fetches(made, warps, limit, staged=staged)
+    ctas = 0 if warps is None else ctas_with_inline_fetches(made, warps, limit, staged=staged, blocks=blocks)
     capped = ctas > 0 and function.ops_of(Tanh)
     if capped and merged is not function:
         made = run_passes(function, passes)

@@ -47,6 +47,8 @@ _WORDS_BESIDE_ATTENTION, _WORDS_BESIDE_SUMS = 32, 26  # of a thread for what is 
 # bits 125 registers of 128, and beside those of 32 bits 153 of 168.
 _WORDS_BESIDE_LOADS = 8
 _LEAST_STAGES = 3  # of each of two CTAs
+_MOST_COPIES = 6  # of what threads gather
+_WORDS_BESIDE_GATHERS = 38  # of a thread, with the addresses of what it copies: 64x64 and 128x128 (ptxas 13.5)
 _MOST_WIDTH = 128  # of heads, times two warp groups, with which several CTAs pay: benchmarks/results/gpu_attention.md
 # Of a thread for what is no sum or operand: 64x64 tiles of width 128 take 159 of their own choice (ptxas 13.5).
 _OTHER_REGISTERS = 48
@@ -119,16 +121,61 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
 
 def _loaded_beside(function: Function, *, after: bool) -> list[TileType]:
     """The tiles that threads load for each element of an accumulator: in loops, such as masks of scores, or ``after``
-    them, such as residuals, too. What is gathered for MMA ops that are waited for goes past registers."""
-    past = {op.value for op in function.ops_of(StageOperand) if op.waited}
+    them, such as residuals, too. What is gathered for MMA ops goes past registers."""
+    past = {op.value for op in function.ops_of(StageOperand) if _is_gathered(op)}
     loads = [op for op in function.ops_of((Load, LoadView, GlobalLoad)) if op.result not in past]
     tiles = [op.result.tile for op in loads if after or isinstance(op.parent, LoopOp)]
     return [t for t in tiles if t.size not in (1, *t.shape)]
 
 
+def _is_gathered(op: StageOperand) -> bool:
+    """Whether threads load what ``op`` puts into shared memory as it is."""
+    return isinstance(op.value.op, (Load, GlobalLoad))
+
+
 def _words_with(mmas: Sequence[Wgmma], loaded: Sequence[TileType], warps: int) -> int:
     """The registers of a thread for the accumulators of a block, and what is ``loaded`` beside them."""
     return (max(accumulators_beside(mmas)) + sum(t.size * t.element.bytes // 4 for t in loaded)) // (LANES * warps)
+
+
+def all_gathered(function: Function) -> bool:
+    """Whether threads gather an operand of each MMA op, and nothing else is staged."""
+    mmas, staged = function.ops_of(Wgmma), function.ops_of(StageOperand)
+    gathered = [op.result for op in staged if op.copies > 1 and not op.waited and _is_gathered(op)]
+    return len(gathered) == len(staged) > 0 and all(op.x in gathered or op.y in gathered for op in mmas)
+
+
+def ctas_of_gathers(function: Function, warps: int, limit: int, blocks: int) -> int:
+    """How many CTAs an SM is to hold whose threads gather operands, of which it has room for several copies."""
+    step = _gathered_step(function, rings_of(fetch_groups(function)))
+    words = _words_with(function.ops_of(Wgmma), _loaded_beside(function, after=True), warps) + _WORDS_BESIDE_GATHERS
+    fits = (n for n in range(_MOST_TILES, 1, -1) if words <= _registers_beside(n, warps))
+    tiles = next((n for n in fits if _LEAST_STAGES * step + BARRIERS <= share_of_sm(limit, n)), 1)
+    return 1 if function.hints.get("occupancy") == 1 else resident(_LEAST_STAGES * step, tiles, blocks)
+
+
+def choose_copies(
+    function: Function, rings: Sequence[Ring], limit: int, ctas: int, blocks: int
+) -> tuple[int, tuple[int, ...]]:
+    """How many copies there are of what threads gather, where an SM holds so many CTAs; ``rings`` get as many stages.
+    And what that would be with few blocks on each SM, as ``choose_depth`` says."""
+    step, other = _gathered_step(function, rings), needed_elsewhere(function, after=False) - staged_bytes(function)
+
+    def copies(ctas: int) -> int:
+        return max(min((share_of_sm(limit, ctas) - BARRIERS - other) // step, _MOST_COPIES), _LEAST_STAGES)
+
+    made = copies(ctas)
+    choose_stages(
+        rings, share_of_sm(limit, ctas) - BARRIERS - other - made * (step - sum(r.bytes for r in rings)), made
+    )
+    if blocks or ctas == 1:
+        return made, ()
+    return made, tuple(copies(n) if (n := resident(step, ctas, few)) != ctas else 0 for few in _FEW_BLOCKS)
+
+
+def _gathered_step(function: Function, rings: Sequence[Ring]) -> int:
+    """What a step loads, where there are as many copies of what is gathered as of what is fetched."""
+    return sum(r.bytes for r in rings) + sum(op.type.bytes for op in function.ops_of(StageOperand))
 
 
 def ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
@@ -149,7 +196,7 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
     multiply while others begin and end."""
     mmas, warps = function.ops_of(Wgmma), num_warps(function)
     simple = all(isinstance(op.x.type, SharedType) for op in mmas)
-    simple &= all(not isinstance(op.y.op, StageOperand) or op.y.op.waited for op in mmas)
+    simple &= all(not isinstance(op.y.op, StageOperand) or op.y.op.waited or _is_gathered(op.y.op) for op in mmas)
     if not (simple and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
         return 1
     # What is computed of several sums takes more: pairs of 64x64 spill with 96 registers, not with 128 (ptxas 13.0).
@@ -165,7 +212,7 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
 def step_bytes(function: Function, rings: Sequence[Ring]) -> int:
     """What a step loads; all copies of what threads gather, for which other CTAs had better not wait, or convert while
     others multiply."""
-    staged = (op for op in function.ops_of(StageOperand) if op.waited or isinstance(op.value.op, GlobalLoad))
+    staged = (op for op in function.ops_of(StageOperand) if op.waited or _is_gathered(op))
     return sum(r.bytes for r in rings) + sum(op.copies * op.type.bytes for op in staged)
 
 

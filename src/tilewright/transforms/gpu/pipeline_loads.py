@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +25,7 @@ from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, AsyncFence, TmaStore
-from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
+from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma, WgmmaWait
 from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, replace_ops, stand_for
@@ -39,7 +39,9 @@ STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
 # Of loops with up to three MMA ops, of which one needs what another one gives, as in attention: they hide as much of a
 # load as these wait for each other. For sm_80, on an H200, 1.00 to 1.06 of three stages.
 _CHAINED_STAGES, _FEW_MMAS, _TALL = 2, 3, 64  # of fewer rows several CTAs share an SM
-_LITTLE = 8192  # bytes of an iteration, of which three do not keep the memory busy: benchmarks/results/gpu_products.md
+# Bytes of an iteration, of which three do not keep the memory busy where few blocks run, up to so many on an SM; more
+# of them do so together: benchmarks/results/gpu_products.md.
+_LITTLE, _FEW_BLOCKS = 8192, 4
 _ALONE = 128  # registers of a thread for accumulators, with which eight warps have more than half of those of an SM
 # Of loops without MMA ops: bytes of all stages, with three and with two; and bytes that an SM should have under way,
 # where so few CTAs have less so: on an H200 sums of 8,192 rows by 8 CTAs run at twice the speed of three stages.
@@ -65,8 +67,9 @@ class PipelineLoads(InPlacePass):
     A load takes part whose elements only become operands (so they would go through shared memory anyway), whose
     addresses follow from the induction variable, and which reads what the loop does not store. There are fewer stages
     where ``budget`` bytes of shared memory have no room for all, and the loop stays as it is if there is none for two.
-    What threads load for ``gpu.wgmma`` of a loop, or convert (``gpu.stage_operand``), has as many copies as that says:
-    two less run ahead where the MMA op of the iteration before may still read one. What they convert does not.
+    What threads load for ``gpu.wgmma`` of a loop, or convert (``gpu.stage_operand``), has as many copies as that says.
+    It is copied when the MMA op of the iteration has begun, and that of the one before has ended, whose copy is free
+    then; what they convert is not.
     Runs before conversions are lowered: it takes the place of those of the operands.
     """
 
@@ -84,6 +87,8 @@ class PipelineLoads(InPlacePass):
         rows = {} if self.stages else _row_loads(function)
         staged |= {op: (x, n) for op, x in rows.items() if (n := _stages_of_rows(op, x, self.blocks)) > 1}
         deeper = tuple(_deeper_rows(rows, n) for n in _FEW_CTAS)
+        if not any(deeper) and not self.stages and any(_is_shallow(op, x) for op, x in loops.items()):
+            deeper = (2 * STAGES,) * _FEW_BLOCKS
         if any(deeper) and not self.blocks:
             function.hints[DEEPER] = deeper
             changed = True
@@ -98,8 +103,20 @@ class PipelineLoads(InPlacePass):
         mmas = mma_ops(loop)
         tall = min((op.acc.tile.shape[-2] for op in mmas), default=0) >= _TALL
         chained = tall and not found and len(mmas) <= _FEW_MMAS and not are_independent([mmas])
-        suitable = _CHAINED_STAGES if chained else 2 * STAGES if loaded <= _LITTLE else STAGES
+        little = 2 * STAGES if self.blocks or not _is_product(loop) else min(2 * STAGES, STAGES * _LITTLE // loaded)
+        suitable = _CHAINED_STAGES if chained else little if loaded <= _LITTLE else STAGES
         return min(self.stages or suitable, budget // loaded)
+
+
+def _is_product(loop: For) -> bool:
+    """Whether ``loop`` has one MMA op, of 16 bits."""
+    elements = [op.x.tile.element for op in mma_ops(loop)]
+    return len(elements) == 1 and elements[0].bytes == 2
+
+
+def _is_shallow(loop: For, loads: Sequence[_OperandLoad]) -> bool:
+    """Whether ``loop`` has more stages where few CTAs run, that load little each."""
+    return _is_product(loop) and _LITTLE < 2 * sum(x.type.bytes for x in loads) <= 2 * _LITTLE
 
 
 def _pipelined(rewriter: Rewriter, op: For, how: tuple[list[_OperandLoad], int], b: Builder) -> Sequence[Value]:
@@ -116,8 +133,8 @@ def _copy_gathered(function: Function) -> bool:
             found.setdefault(op.parent, []).append(_StagedLoad(op, _copied_for(op, op.parent)))
 
     def emit(rewriter: Rewriter, op: For, loads: Sequence[_StagedLoad], b: Builder) -> Sequence[Value]:
-        copies, ahead = (min(n) for n in zip(*((load.stage.copies, load.stage.ahead) for load in loads)))
-        return _Loop(rewriter, op, loads, copies, ahead, b).emit()
+        copies = min(load.stage.copies for load in loads)
+        return _Loop(rewriter, op, loads, copies, copies - 1, b).emit()
 
     return replace_ops(function, found, emit)
 
@@ -327,6 +344,7 @@ class _Loop:
         self.b = b
         self.uses: dict[Op, tuple[_Ring, _Path]] = {}
         self.copies: list[tuple[AheadLoad, Value]] = []
+        self.kept: dict[Op, ValueMap] = {}
         self.gone: set[Op] = set()
         for load in loads:
             staged = isinstance(load, _StagedLoad)
@@ -358,9 +376,12 @@ class _Loop:
                 b.emit_op(memory.AsyncWait, pending=self.ahead - 1)
                 if self.fences:
                     b.emit_op(AsyncFence)
+
+            def copy() -> None:
                 distance = b.emit(Mul, step, b.constant(self.ahead, number))
                 self._copy(b.emit(Add, body.args[0], distance), upper, writing)
-            self._body(reading, writing)
+
+            self._body(reading, writing, copy if self.copies else None)
         made = b.emit_op(For, lower, upper, step, inits, body=body)
         if self.copies:
             b.emit_op(memory.AsyncWait)
@@ -373,16 +394,25 @@ class _Loop:
         exists = b.emit(Cmp, at, upper, predicate=CmpPredicate.LT)
         numbers: ValueMap = {}
         for load, buffer in self.copies:
-            pointers, mask, _ = load.at(at, exists, self.outer.values, b, numbers)
+            kept = self.kept.setdefault(load.op, {}) if self.fences else None
+            pointers, mask, _ = load.at(at, exists, self.outer.values, b, numbers, kept)
             copy = b.emit(memory.SharedCopy, buffer, slot)
             b.emit_op(memory.AsyncCopy, copy, pointers, mask, vector=load.op.vector)
         b.emit_op(memory.AsyncCommit)
 
-    def _body(self, reading: Value, writing: Value) -> None:
-        """The ops of the loop; operands are read from the slot ``reading``."""
+    def _body(self, reading: Value, writing: Value, copy: Callable[[], None] | None) -> None:
+        """The ops of the loop; operands are read from the slot ``reading``, and ``copy`` begins to fill ``writing``:
+        first, or where MMA ops of warp groups are under way."""
         b = self.b
+        if copy is not None and not self.fences:
+            copy()
+        begun = False
         for op in self.op.body.ops:
             b.loc = op.loc
+            begun = begun or isinstance(op, Wgmma)
+            if begun and self.fences and copy is not None and isinstance(op, (WgmmaWait, Continue)):
+                copy()
+                copy = None
             if op in self.uses:
                 self.outer.values[op.results[0]] = self._operand(op, *self.uses[op], reading)
             elif isinstance(op, Continue):

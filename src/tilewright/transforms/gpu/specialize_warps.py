@@ -493,4 +493,8 @@ class Consumer(Partition):
         self.values.update(zip(accumulators, done.results))
         for group, slot in zip(self._direct(op.body), extra):
             del self._held[group]
-            self._release(group, slot)
+            self._ended(group, slot)
+
+    def _ended(self, group: Group, slot: Value) -> None:
+        """A loop has ended, whose last iteration read ``slot``."""
+        self._release(group, slot)

@@ -12,7 +12,7 @@ from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import LoweringPlan, has_pitch, plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import depends, operand_source
+from tilewright.analysis.mma_graph import depends
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.effects import has_early_exit, is_ordered
@@ -21,13 +21,21 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For, If, ends_of
 from tilewright.ir.ops.gpu.exit import Exit
-from tilewright.ir.ops.gpu.tma import LARGEST_BOX, SWIZZLES, swizzled_layout
+from tilewright.ir.ops.gpu.tma import LARGEST_BOX, swizzled_layout
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, MOST_COLUMNS, ROWS, Interleave, readable, wgmma_multiplies
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp, StoreView
-from tilewright.ir.ops.shape import Constant, Permute, Reshape, constant_of
+from tilewright.ir.ops.shape import Constant, Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType, TileType
+from tilewright.transforms.gpu.staged_operands import (
+    COPIES,
+    Staged,
+    is_only_added,
+    staged_operands,
+    swizzle_of,
+    swizzled,
+)
 
 _SECTOR = 32  # bytes
 MOST_ACCUMULATORS = 128  # registers of a thread for accumulators: beside them there is room for what follows a loop
@@ -36,9 +44,6 @@ _SMALL_ACCUMULATORS = 64  # registers of a thread of one warp group
 # The same, where weights between MMA ops stay in registers: 128x64 tiles of width 64 have 363 TFLOP/s with one warp
 # group, of which an SM holds two, and 308 with two (``benchmarks/gpu_attention.py``, causal, one H200).
 _SMALL_ACCUMULATORS_OF_ATTENTION = 128
-# Of a gathered tile: copies of one of 16 bits with up to so many bytes, of one of 8 bits, and of larger ones, which are
-# waited for up to as many bytes.
-_LITTLE, _MUCH, _MANY, _COPIES, _FEW = 1 << 13, 1 << 14, 6, 5, 3
 MOST_WORDS = 240  # registers of a thread for the accumulators of MMA ops beside each other, and a left operand
 
 
@@ -56,16 +61,6 @@ class Operand:
         return self.type.bytes
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """A left operand that threads gather, or compute: how it lies in shared memory, and in how many copies; whether the
-    MMA op is ``waited`` for in the iteration that reads it, where other CTAs multiply meanwhile."""
-
-    type: SharedType
-    copies: int
-    waited: bool = False
-
-
 Operands = tuple[Operand | None, Operand | None]
 
 
@@ -73,11 +68,10 @@ Operands = tuple[Operand | None, Operand | None]
 class Choice:
     """MMA ops with their operands, stores that the TMA unit makes, and the warps that multiply.
 
-    A left operand of None stays in registers, or is ``gathered`` into shared memory in so many copies; a right one of
-    None goes from registers to shared memory; what is ``converted`` there is fetched first, and what is added to sums
-    after all MMA ops. ``reasons`` say why other
-    MMA ops stay as they are. ``multicast_pays`` where rows of operands do not start on sectors of the L2 cache: what
-    blocks fetch from it limits MMA ops then.
+    An operand of None is ``staged`` into shared memory, or a left one stays in registers and a right one goes from
+    there to shared memory; what is ``converted`` there is fetched first, and what is added to sums after all MMA ops.
+    ``reasons`` say why other MMA ops stay as they are. ``multicast_pays`` where rows of operands do not start on
+    sectors of the L2 cache: what blocks fetch from it limits MMA ops then.
     """
 
     mmas: dict[Mma, Operands]
@@ -87,7 +81,7 @@ class Choice:
     reasons: tuple[str, ...]
     multicast_pays: bool
     converted: dict[LoadView, Operand]
-    gathered: dict[Mma, Gathered]
+    staged: dict[Value, Staged]
 
 
 @dataclass(frozen=True)
@@ -108,11 +102,11 @@ def choose(function: Function, options: Options) -> Choice:
     reasons: list[str] = []
     warps = options.num_warps
     ends = bool(function.ops_of(Exit))
-    reads = _reads(function)
+    reads, staged = _reads(function), staged_operands(function)
     recurrent = {op: (None, None) for op in mmas if _is_carried(op)}
     for op in mmas:
-        needed = _warps(op, warps, mmas)
-        operands = _operands(op, plan, {**found, **recurrent})
+        needed = _warps(op, warps, mmas, staged)
+        operands = _operands(op, plan, {**found, **recurrent}, staged)
         if ends:
             operands = "an assertion may end the block, of which the thread that loads would not know"
         elif needed is None:
@@ -120,15 +114,15 @@ def choose(function: Function, options: Options) -> Choice:
             operands = f"an accumulator of {shape} is not for warp groups of {ROWS} rows"
         if not isinstance(operands, str):
             assert needed is not None
-            why = _why_not(op, operands, plan, reads, options.target) or _too_much(
-                {**found, op: operands}, op, needed, options.budget
+            why = _why_not(op, operands, staged, plan, reads, options.target) or _too_much(
+                {**found, op: operands}, staged, op, needed, options.budget
             )
             operands = why or operands
         if isinstance(operands, str):
             reasons.append(f"line {op.loc.line}: mma.sync, as {operands}")
         else:
             found[op], warps = operands, needed
-    _drop_shared_loads(found, reasons)
+    _drop_shared_loads(found, staged, reasons)
     stores = frozenset(
         op
         for op in plan.descriptors
@@ -136,12 +130,13 @@ def choose(function: Function, options: Options) -> Choice:
     )
     facts = AnalysisManager(function).get(IntegerRanges)
     multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
-    converted = dict(filter(None, (_converted(op, plan, reads) for op, (_, y) in found.items() if y is None)))
+    made = [(op, v) for op, (x, y) in found.items() for v, o in ((op.x, x), (op.y, y)) if o is None]
+    converted = dict(filter(None, (_converted(op, v, plan, reads) for op, v in made if v is op.y or v in staged)))
     if stores and warps is not None and warps > GROUP_WARPS:
         converted |= _added_last(function, plan, found)
-    gathered = {op: _gathered(op) for op in found}
-    if options.target.has_tensor_memory:
-        gathered |= {op: _staged(op) for op, (x, _) in found.items() if x is None and gathered[op] is None}
+    if options.target.has_tensor_memory:  # where none reads registers
+        others = (op.x for op, (x, _) in found.items() if x is None and op.x not in staged)
+        staged |= {v: Staged(t, copies=1) for v in others if (t := staged_type(v.tile, 1)) is not None}
     return Choice(
         found,
         stores if found else frozenset(),
@@ -150,41 +145,8 @@ def choose(function: Function, options: Options) -> Choice:
         tuple(reasons),
         multicast,
         converted,
-        {op: how for op, how in gathered.items() if how is not None},
+        {v: staged[v] for op in found for v in (op.x, op.y) if v in staged},
     )
-
-
-def _gathered(op: Mma) -> Gathered | None:
-    """How the left operand of ``op`` lies in shared memory, if threads load it from rows that they find for a loop that
-    only adds; else None."""
-    load, t = op.x.op, op.x.tile
-    if not isinstance(load, Load) or t.rank != 2 or t.element.bytes > 2 or not is_only_added(op):
-        return None
-    zero = load.padding is None or constant_of(load.padding) == 0
-    alone = list(op.x.users) == [op] and load.block is op.block
-    swizzle = swizzle_of(t.shape[1] * t.element.bytes)
-    if not (zero and alone and load.is_weak) or swizzle is None:
-        return None
-    found = SharedType(t.element, swizzled_layout(t.shape, 1, swizzle, t.element.bytes))
-    if found.bytes <= _MUCH and (t.element.bytes == 1 or found.bytes <= _LITTLE):
-        made = Gathered(found, _COPIES if t.element.bytes == 1 else _MANY)
-    else:
-        made = Gathered(found, _FEW, waited=found.bytes <= _MUCH)
-    return made if readable(found, 1) else None
-
-
-def _staged(op: Mma) -> Gathered | None:
-    """How the left operand of ``op``, which threads compute, lies in shared memory, if not read from registers."""
-    found = staged_type(op.x.tile, 1)
-    return None if found is None else Gathered(found, 1)
-
-
-def is_only_added(op: Mma) -> bool:
-    """Whether the loop around ``op`` does nothing with its sum but to add to it."""
-    loop = op.parent
-    if not isinstance(loop, For) or op.acc not in loop.carried or list(op.acc.users) != [op]:
-        return False
-    return op.block is loop.body and list(op.result.users) == [loop.body.terminator]
 
 
 def staged_copies(op: Mma) -> int:
@@ -197,20 +159,22 @@ def staged_copies(op: Mma) -> int:
     return 2 if isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2 and columns <= rows else 3
 
 
-def _converted(op: Mma, plan: LoweringPlan, reads: set[Op]) -> tuple[LoadView, Operand] | None:
-    """What is loaded for the right operand of ``op``, which threads convert, if the TMA unit can copy it."""
-    load = operand_source(op.y)
-    d = plan.descriptors.get(load) if isinstance(load, LoadView) else None
-    if not isinstance(load, LoadView) or d is None or d.needs_realign:
+def _converted(op: Mma, operand: Value, plan: LoweringPlan, reads: set[Op]) -> tuple[LoadView, Operand] | None:
+    """What is loaded for an ``operand`` of ``op``, which threads convert or compute, if the TMA unit can copy it."""
+    sources = reachable([operand], lambda v: v.op.operands if v.op is not None and v.op.block is op.block else ())
+    loads = [v.op for v in sources if isinstance(v.op, LoadView) and v.tile.size == operand.tile.size]
+    load = loads[0] if len(loads) == 1 else None
+    d = None if load is None else plan.descriptors.get(load)
+    if load is None or d is None or d.needs_realign:
         return None
     ops, value = set[Op](), load.result
-    while value is not op.y:  # by conversions alone, in one block
+    while value is not operand:  # in one block, and by nothing else
         (user,) = value.users if len(value.users) == 1 else (None,)
         if user is None or user.block is not op.block:
             return None
         ops.add(user)
         value = user.results[0]
-    element = op.y.tile.element if op.y.op in plan.rounded else load.result.tile.element
+    element = operand.tile.element if operand.op in plan.rounded else load.result.tile.element
     found = _in_shared(load, d, element, transposed=False)
     if isinstance(found, str) or load.block is not op.block or not slice_covers(load, plan.places(load), reads):
         return None
@@ -265,12 +229,13 @@ def _crosses_sectors(operand: Operand, facts: IntegerRanges) -> bool:
     return t.dtype.bytes == 2 and not d.needs_realign and not pitch
 
 
-def _warps(op: Mma, given: int | None, mmas: list[Mma]) -> int | None:
+def _warps(op: Mma, given: int | None, mmas: list[Mma], staged: dict[Value, Staged]) -> int | None:
     """How many warps multiply: two warp groups where there are rows for both, as long as accumulators fit into
     registers.
 
     One, where the accumulators of all MMA ops ``beside`` it are small: it has more to multiply in a step, and leaves
-    registers to another CTA; and where one of these has rows for one, or one elsewhere, if that is enough for ``op``.
+    registers to another CTA; and where one of these has rows for one, or one elsewhere, if that is enough for ``op``,
+    as where threads gather an operand of 16 bits: two would wait for each other in each step (gpu_products.md).
     """
     *_, m, n = op.acc.tile.shape
     beside = [other for other in mmas if other.block is op.block]
@@ -279,7 +244,9 @@ def _warps(op: Mma, given: int | None, mmas: list[Mma]) -> int | None:
     small = sum(other.acc.tile.size for other in beside) <= few * LANES * GROUP_WARPS
     suffices = m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS
     few_rows = any(other.acc.tile.shape[-2] == ROWS for other in (mmas if suffices else beside))
-    most = 1 if small or few_rows else MOST_GROUPS
+    loads = [staged[v].load for v in (op.x, op.y) if v in staged and v.tile.element.bytes == 2]
+    gathers = suffices and len(beside) == 1 and any(load is not None for load in loads)
+    most = 1 if small or few_rows or gathers else MOST_GROUPS
     for groups in range(most, 0, -1) if given is None else [given // GROUP_WARPS]:
         exact = given is None or given == groups * GROUP_WARPS
         if exact and groups and m % (ROWS * groups) == 0 and m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS * groups:
@@ -294,13 +261,14 @@ def _follows_left(later: Mma, earlier: Mma) -> bool:
     return _follows(later.x, {earlier: (None, None)})
 
 
-def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands]) -> Operands | str:
+def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands], staged: dict[Value, Staged]) -> Operands | str:
     """Where the operands of ``op`` are, or why it is not done by wgmma; ``found`` are the MMA ops that are."""
     x, y = (None if _is_computed(op, k, found) else _operand(op, k, plan) for k in range(2))
-    if isinstance(x, str) and not isinstance(y, str) and _gathered(op) is not None:
-        return None, y
+    x, y = (None if v in staged else o for v, o in zip((op.x, op.y), (x, y)))
     if isinstance(x, str):
         return y if isinstance(y, str) else x
+    if op.y in staged:
+        return x, None
     converted = isinstance(op.y.op, Interleave) or (isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2)
     if isinstance(y, str) and not converted:
         return y
@@ -325,11 +293,9 @@ def staged_type(t: TileType, k_axis: int = 0) -> SharedType | None:
     """How an operand that is computed lies in shared memory, with k along ``k_axis``: along its columns, which threads
     have side by side, unless these are too few to be swizzled."""
     for inner in (1, 0) if t.rank == 2 else ():
-        swizzle = swizzle_of(t.shape[inner] * t.element.bytes)
-        if swizzle is not None:
-            found = SharedType(t.element, swizzled_layout(t.shape, inner, swizzle, t.element.bytes))
-            if readable(found, k_axis):
-                return found
+        found = swizzled(t.shape, inner, t.element)
+        if found is not None and readable(found, k_axis):
+            return found
     return None
 
 
@@ -350,24 +316,27 @@ def _follows(value: Value, found: dict[Mma, Operands], *, transposed: bool = Fal
     return any(isinstance(v.op, Mma) and v.op in found for v in reachable([value], sources))
 
 
-def _too_much(found: dict[Mma, Operands], op: Mma, warps: int, budget: int) -> str | None:
+def _too_much(found: dict[Mma, Operands], staged: dict[Value, Staged], op: Mma, warps: int, budget: int) -> str | None:
     """Why there is no room for ``op`` beside the MMA ops of the same block."""
     beside = {m: operands for m, operands in found.items() if m.block is op.block}
     threads = 32 * warps
     words = sum(m.acc.tile.size for m in beside if m.acc.op not in beside)
-    registers = [m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None and _gathered(m) is None]
+    registers = [m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None and m.x not in staged]
     words += max(registers, default=0)  # one is read at a time
     if words > MOST_WORDS * threads:
         return f"accumulators and operands of {words // threads} registers a thread are too many"
     # What an MMA op follows from may have given its tiles back.
     held = {m: operands for m, operands in beside.items() if m is op or not depends(op, m)}
     size = sum({o.load: o.bytes for operands in held.values() for o in operands if o is not None}.values())
-    size += sum(staged_copies(m) * m.y.tile.size * m.y.tile.element.bytes for m, (_, y) in held.items() if y is None)
-    size += sum(g.type.bytes * g.copies for g in filter(None, map(_gathered, held)))
+    put = [m for m, (_, y) in held.items() if y is None and m.y not in staged]
+    size += sum(staged_copies(m) * m.y.tile.size * m.y.tile.element.bytes for m in put)
+    size += sum(COPIES * staged[v].type.bytes for m in held for v in (m.x, m.y) if v in staged)
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
 
 
-def _why_not(op: Mma, operands: Operands, plan: LoweringPlan, reads: set[Op], target: GpuTarget) -> str | None:
+def _why_not(
+    op: Mma, operands: Operands, staged: dict[Value, Staged], plan: LoweringPlan, reads: set[Op], target: GpuTarget
+) -> str | None:
     if op.acc.tile.rank != 2 or op.acc.tile.shape[1] % 8 or op.acc.tile.shape[1] > MOST_COLUMNS:
         return f"an accumulator of {op.acc.tile} is none of wgmma"
     left, right = (v.tile.element if o is None else o.type.dtype for v, o in zip((op.x, op.y), operands))
@@ -376,7 +345,7 @@ def _why_not(op: Mma, operands: Operands, plan: LoweringPlan, reads: set[Op], ta
         return f"wgmma does not add products of {left} and {right} in {op.acc.tile.element}"
     if any(o is not None and not readable(o.type, 1 - k) for k, o in enumerate(operands)):
         return f"wgmma does not read operands of {right} that are contiguous across k"
-    if operands[0] is None and target.has_tensor_memory and _gathered(op) is None and _staged(op) is None:
+    if operands[0] is None and target.has_tensor_memory and op.x not in staged and staged_type(op.x.tile, 1) is None:
         return f"rows of {op.x.tile} are not swizzled"
     for operand in operands:
         if operand is None:
@@ -437,12 +406,12 @@ def _in_shared(load: LoadView, descriptor: Descriptor, dtype: DType, *, transpos
     return SharedType(dtype, swizzled_layout(shape, inner, swizzle, dtype.bytes))
 
 
-def _drop_shared_loads(found: dict[Mma, Operands], reasons: list[str]) -> None:
+def _drop_shared_loads(found: dict[Mma, Operands], staged: dict[Value, Staged], reasons: list[str]) -> None:
     """Leave out MMA ops of which others use an operand too, or that are outside of the block of their loads; and those
     whose left operand follows from one that is left out."""
     while True:
         inside = {op for pair in found.values() for o in pair if o is not None for op in o.through} | set(found)
-        wrong = [op for op, pair in found.items() if not _stands(op, pair, found, inside)]
+        wrong = [op for op, pair in found.items() if not _stands(op, pair, found, staged, inside)]
         if not wrong:
             return
         for op in wrong:
@@ -450,10 +419,10 @@ def _drop_shared_loads(found: dict[Mma, Operands], reasons: list[str]) -> None:
             reasons.append(f"line {op.loc.line}: mma.sync, as something else uses what is loaded for it")
 
 
-def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], inside: set[Op]) -> bool:
+def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], staged: dict[Value, Staged], inside: set[Op]) -> bool:
     source = op.y.op.x if isinstance(op.y.op, Cast) else op.y
-    computed = any(_follows(v, found, transposed=v is op.y) for v in (op.x, op.y))
-    if None in pair and not computed and not isinstance(source.op, LoadView) and _gathered(op) is None:
+    stands = any(v in staged or _follows(v, found, transposed=v is op.y) for v in (op.x, op.y))
+    if None in pair and not stands and not isinstance(source.op, LoadView):
         return False
     return all(o is None or (_is_around(o.load, op) and _may_fetch(o.load, op, inside)) for o in pair)
 
@@ -475,10 +444,6 @@ def only_used_in(value: Value, inside: set[Op]) -> bool:
 
 def _kept(shape: tuple[int, ...]) -> list[int]:
     return [n for n in shape if n != 1]
-
-
-def swizzle_of(row_bytes: int) -> int | None:
-    return next((s for s in SWIZZLES if row_bytes % s == 0), None)
 
 
 def _can_put(op: StoreView, d: Descriptor) -> bool:

@@ -64,8 +64,9 @@ def retire(cta: CtaInterpreter, pending: int, by: Op, held: Sequence[Value] = ()
         _, op, addresses, staged = mmas.in_flight.pop(0)
         cta.shared.end_reading(addresses)
         cta.shared.ordering.read(op, addresses)
-        if not cta.is_side:  # by each warp group: the last one is another than that of the thread that loads
-            last = np.full(len(addresses), cta.threads - 1) // (LANES * GROUP_WARPS) * (LANES * GROUP_WARPS)
+        groups = cta.threads // (LANES * GROUP_WARPS)
+        if groups > 1:  # by each of them, which knows of its own: the last is another than that of the first thread
+            last = np.full(len(addresses), (groups - 1) * LANES * GROUP_WARPS)
             cta.shared.shadow.read(op, addresses[:, None], last)
         for found in staged:
             _read_by_group(cta, op, found)

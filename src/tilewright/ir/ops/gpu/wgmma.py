@@ -109,8 +109,8 @@ class StageOperand(Op):
     a buffer that ``stage-stores`` gives it.
 
     With several ``copies``, an iteration of the loop around it loads it, and ``pipeline-loads`` gives it a ring of
-    them: of at least three, as what was put there in the iteration before stays there in the next one, too; of two
-    where the MMA op is ``waited`` for in its own.
+    them: of at least three, as what was put there in the iteration before stays there until the MMA op of this one has
+    begun; of two where the MMA op is ``waited`` for in its own.
     """
 
     value: Value = operand()
@@ -118,11 +118,6 @@ class StageOperand(Op):
     type: SharedType = attribute(SharedType)
     copies: int = attribute(int, default=1)
     waited: bool = attribute(bool, default=False)
-
-    @property
-    def ahead(self) -> int:
-        """How many iterations ahead it may be loaded."""
-        return self.copies - (1 if self.waited else 2)
 
     def infer(self) -> tuple[Type, ...]:
         v, t = tile(self, self.value), self.type
