@@ -221,9 +221,12 @@ def test_aliases_of_attributes_dense_constants_and_what_mlir_keeps_for_its_tools
     module = parse_module(
         """#fast = #cuda_tile.optimization_hints<sm_100 = {occupancy = 1}>
 #even = #cuda_tile.div_by<2>
+#zero = #cuda_tile.rounding<zero>
 cuda_tile.module @k {
   entry @k(%n: tile<i32>, %p: tile<ptr<f32>>) optimization_hints = #fast {
     %m = assume #even, %n : tile<i32>
+    %d = "cuda_tile.divi"(%m, %n) <{rounding = #zero, signedness = #cuda_tile.signedness<signed>}>
+        : (!cuda_tile.tile<i32>, !cuda_tile.tile<i32>) -> !cuda_tile.tile<i32>
     %x, %t = load_ptr_tko weak %p optimization_hints = #fast : tile<ptr<f32>> -> tile<f32>, token
     %c = constant dense<[1.0, 2.0]> : tile<2xf16>
     return
@@ -238,8 +241,9 @@ cuda_tile.module @k {
         print_module(module)
         == """entry @k(%0: tile<i32>, %1: tile<ptr<f32>>) optimization_hints=<sm_100 = {occupancy = 1}> {
   %2 = assume div_by<2>, %0 : tile<i32>
-  %3, %4 = load_ptr_tko weak %1 optimization_hints = <sm_100 = {occupancy = 1}> : tile<ptr<f32>> -> tile<f32>, token
-  %5 = constant <f16: [1.000000e+00, 2.000000e+00]> : tile<2xf16>
+  %3 = divi %2, %0 signed : tile<i32>
+  %4, %5 = load_ptr_tko weak %1 optimization_hints = <sm_100 = {occupancy = 1}> : tile<ptr<f32>> -> tile<f32>, token
+  %6 = constant <f16: [1.000000e+00, 2.000000e+00]> : tile<2xf16>
   return
 }
 """

@@ -45,7 +45,7 @@ def attributes_of(s: Scanner, spec: OpSpec, *, discardable: bool) -> dict[str, A
         if kind == "unit":
             return key, not s.accept("=") or s.accept("unit") or s.boolean()
         s.expect("=")
-        return key, _enumerated(s, kind) if kind in ENUMS else _READERS[kind](s)
+        return key, s.aliased((lambda s: _enumerated(s, kind)) if kind in ENUMS else _READERS[kind])
 
     found = dict(s.sequence("}", entry))
     found.pop("", None)
