@@ -14,7 +14,7 @@ from tilewright.ir.dtypes import DType, bfloat16, int32, int64
 from tilewright.ir.enums import AtomicKind, CmpPredicate, MemoryScope, PaddingMode
 from tilewright.ir.hints import UNSPECIFIED, ByTarget
 from tilewright.ir.ops import arith, control, linear, memory, shape
-from tilewright.ir.types import PartitionViewType, PointerType, TensorViewType
+from tilewright.ir.types import PartitionViewType, PointerType
 from tilewright.tileir.errors import VersionError
 from tilewright.tileir.export.arith import compare, convert, raw
 from tilewright.tileir.export.emitter import Emitter, scalar, tile_of
@@ -80,7 +80,7 @@ def _may_use_tma(e: Emitter, op: memory.LoadView | memory.StoreView) -> bool:
     write, for which it does not wait; nor, beside a product, a store in a ``for`` that stands for a branch: it may wait
     for such stores without end.
     """
-    if e.tokens.may_be_late(op) or _is_backward(op.view.partition.view):
+    if e.tokens.may_be_late(op) or _is_backward(op.view.type.view.strides):  # type: ignore[union-attr]
         return False
     if isinstance(op, memory.LoadView):
         return not _is_carried(op.results[0])
@@ -159,7 +159,7 @@ def _made_tensor_view(e: Emitter, op: memory.MakeTensorView, made: TensorView) -
     t, shape, strides = op.type, op.shape, op.strides  # those that are dynamic
     index, extents, given = t.index_dtype, len(shape), [*shape, *strides]
     dtypes: list[Any] = [v.type.dtype for v in given]  # type: ignore[union-attr]
-    signed = e.kernel.negative_strides or _is_backward(t)
+    signed = e.kernel.negative_strides or _is_backward(t.strides)
     if dtypes.count(index) == extents + len(strides) and not signed:  # as most are
         left = list(map(e.__getitem__, given))
     else:
@@ -172,9 +172,10 @@ def _made_tensor_view(e: Emitter, op: memory.MakeTensorView, made: TensorView) -
     return e.make["make_tensor_view"](e, {"base": e[op.base], "dynamicShape": dynamic, "dynamicStrides": steps}, made)
 
 
-def _is_backward(view: TensorViewType) -> bool:
-    """Whether a stride is known to be negative, which ``tileiras`` 13.5 reads as such in 64 bits only."""
-    return any(n is not None and n < 0 for n in view.strides)
+@functools.cache
+def _is_backward(strides: Extents) -> bool:
+    """Whether one is known to be negative, which ``tileiras`` 13.5 reads as such in 64 bits only."""
+    return any(n is not None and n < 0 for n in strides)
 
 
 def _with_constants(e: Emitter, index: DType, declared: Extents, dynamic: list[Value]) -> list[Value]:
@@ -225,14 +226,15 @@ def _wide(e: Emitter, value: core.Value) -> Value:
 
 def _viewed(e: Emitter, op: Any) -> dict[str, Any]:
     """The order, the hints and the promises of an access to a view."""
-    tma, latency, in_bounds = _asked(op.attributes)
+    tma, latency, in_bounds, order = _asked(op.attributes)
     if tma is not False and not (e.may_use_tma and _may_use_tma(e, op)):
         tma = False
     hints = None if tma is None and latency is None else _access_hints(tma, latency, e.minor)
-    return {**order_of(op), "optimization_hints": hints, "inbounds": in_bounds if e.minor >= 4 else ()}
+    ordered = _WEAK if order is memory.WEAK else order_of(op)
+    return {**ordered, "optimization_hints": hints, "inbounds": in_bounds if e.minor >= 4 else ()}
 
 
-_asked = operator.itemgetter("allow_tma", "latency", "in_bounds")
+_asked = operator.itemgetter("allow_tma", "latency", "in_bounds", "memory_order")
 
 
 def _loaded(e: Emitter, op: Op, name: str, operands: dict[str, Any], attributes: dict[str, Any]) -> Value:
