@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -99,12 +100,12 @@ def test_negative_strides_and_extents_of_zero_need_a_variant(role: str, value: i
 def test_what_the_assembler_refuses_is_tried_with_less_freedom(monkeypatch: pytest.MonkeyPatch) -> None:
     """In program order, without the TMA unit, without divisors, not optimized and without hints; what it was is kept
     with the code."""
-    accepted = "no TMA"
+    accepted, signs = "no TMA", ("occupancy", "warps", "allow_tma = false", "div_by", "-O0")
     tried: list[str] = []
 
-    def assemble(data: bytes, target: str, kernel: str, *, optimized: bool) -> bytes:
+    def assemble(data: bytes, target: str, kernel: str, *, optimized: bool, last: bool) -> bytes:
         text = print_module(read(data)) + ("" if optimized else "-O0")
-        tried.append(", ".join(sign for sign in ("occupancy", "allow_tma = false", "div_by", "-O0") if sign in text))
+        tried.append(", ".join(sign for sign in signs if sign in text))
         if tried[-1] != accepted:
             raise TileError(f"refused {len(tried)}")
         return b"code"
@@ -115,7 +116,7 @@ def test_what_the_assembler_refuses_is_tried_with_less_freedom(monkeypatch: pyte
     with pytest.raises(TileError, match="refused 1"):
         backend.compile(function, {})
     free = ["div_by", "div_by", "allow_tma = false, div_by", "", "div_by", "div_by, -O0", "div_by, -O0", "div_by"]
-    assert tried == [*(f"occupancy, {rest}".removesuffix(", ") for rest in free), *free]
+    assert tried == [*(f"occupancy, {rest}".removesuffix(", ") for rest in free), *free, "warps, div_by"]
     accepted = "allow_tma = false, div_by"
     made = backend.compile(function, {})
     serialization = backend.capabilities.serialization
@@ -130,17 +131,41 @@ def test_what_the_assembler_refuses_is_tried_with_less_freedom(monkeypatch: pyte
 def test_what_the_assembler_does_not_end_with_is_tried_in_order_and_not_optimized(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tried: list[bool] = []
+    """With more warps, and without hints before all else."""
+    tried: list[str] = []
 
-    def assemble(data: bytes, target: str, kernel: str, *, optimized: bool) -> bytes:
-        tried.append(optimized)
+    def assemble(data: bytes, target: str, kernel: str, *, optimized: bool, last: bool) -> bytes:
+        text = print_module(read(data))
+        tried.append(", ".join(sign for sign in ("num_cta", "warps") if sign in text) + ("" if last else ", soon"))
         if optimized:
             raise assembler.Unfinished(f"not in time {len(tried)}")
         return b"code"
 
     monkeypatch.setattr(assembler, "assemble", assemble)
-    made = TileIRBackend("sm_90").compile(specialization(scaled_sum, ARGUMENTS, "reference").function, {})
-    assert tried == [True, True, False] and made.artifact.fallback == ("no optimization",)
+    function = specialization(scaled_sum, ARGUMENTS, "reference").function
+    made = TileIRBackend("sm_90").compile(function, {})
+    assert tried == [", soon", "warps", ", soon", ""] and made.artifact.fallback == ("no optimization",)
+    tried.clear()
+    made = TileIRBackend("sm_100").compile(dataclasses.replace(function, hints={"num_ctas": 4}), {})
+    assert tried == ["num_cta, soon", ", soon", "warps", "num_cta, soon", "num_cta"]
+
+
+@ct.kernel(num_ctas=2, num_worker_warps=8, occupancy=1)
+def through_memory(x, y, GATHER: ct.Constant[bool]):
+    ct.store(y, (0,), ct.load(x, (0,), (64,)))
+    if GATHER:
+        ct.store(x, (0,), ct.gather(y, ct.arange(64, dtype=ct.int32) * 5 % 64))
+
+
+@pytest.mark.parametrize("gather, kept", [(True, ("one CTA", "the usual number of worker warps")), (False, ())])
+def test_what_threads_hand_on_through_memory_is_not_for_several_ctas_or_more_warps(
+    gather: bool, kept: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembler, "assemble", lambda *_, **__: b"code")
+    monkeypatch.setattr(assembler, "threads_of_few_registers", lambda _: 0)
+    arguments = np.zeros(64, np.float32), np.zeros(64, np.float32), gather
+    function = specialization(through_memory, arguments, "reference").function
+    assert TileIRBackend("sm_90").compile(function, {}).artifact.fallback == kept
 
 
 @ct.kernel
@@ -206,7 +231,7 @@ def scattered(a, b, out, PRODUCT: ct.Constant[bool], AXES: ct.Constant[int]):
     if AXES == 2:
         ct.scatter(out, (i[:, None], i[None, :]), tile)
     else:
-        ct.store(out, (0, 0), tile)
+        ct.store(a, (0, 0), tile)
         ct.scatter(out, (0, i), ct.sum(tile, 0))
 
 

@@ -46,7 +46,7 @@ class Unfinished(TileError):
     """The assembler was stopped."""
 
 
-def assemble(data: bytes, target: str, kernel: str, *, optimized: bool = True) -> bytes:
+def assemble(data: bytes, target: str, kernel: str, *, optimized: bool = True, last: bool = False) -> bytes:
     """The machine code of bytecode for the architecture ``target``. TileError, naming the ``kernel``, when the
     assembler refuses it, and Unfinished when it does not end."""
     path = tool("tileiras")
@@ -55,7 +55,7 @@ def assemble(data: bytes, target: str, kernel: str, *, optimized: bool = True) -
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         source, made = Path(folder, "kernel.tilebc"), Path(folder, "kernel.cubin")
         source.write_bytes(data)
-        level, patience = ("--opt-level=3", PATIENCE) if optimized else ("--opt-level=0", _LAST_PATIENCE)
+        level, patience = "--opt-level=3" if optimized else "--opt-level=0", _LAST_PATIENCE if last else PATIENCE
         command = [str(path), f"--gpu-name={target}", level, "--lineinfo", str(source), "-o", str(made)]
         try:
             ran = run_tool(command, _environment(path), patience)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tilewright.analysis.alias import AliasAnalysis
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.tileir import assembler
@@ -84,8 +87,9 @@ class TileIRBackend(DriverBackend[str]):
             kernel = _kernel(function, variant, fallback)
             data = export([kernel])
             optimized = _NOT_OPTIMIZED not in fallback
+            last = not optimized or _MORE_WARPS in fallback
             try:
-                code = assembler.assemble(data, self.architecture(), function.name, optimized=optimized)
+                code = assembler.assemble(data, self.architecture(), function.name, optimized=optimized, last=last)
                 if not _waits(code, kernel.function, self.architecture()):
                     return code, fallback
                 left[:] = [form for form in left if _WITHOUT_HINTS in form]
@@ -93,7 +97,7 @@ class TileIRBackend(DriverBackend[str]):
             except TileError as error:
                 refused.append(error)
                 if isinstance(error, assembler.Unfinished):  # the other forms take as long
-                    left[:] = [form for form in left if _IN_ORDER in form or _NOT_OPTIMIZED in form]
+                    left[:] = sorted(filter(_may_end, left), key=_MAY_END_SOON.__contains__, reverse=True)
                 if not left:
                     raise refused[0] from None
                 raise CompileAgain(left[0], error.message) from error
@@ -105,6 +109,7 @@ _IN_ORDER, _WITHOUT_TMA, _WITHOUT_DIVISORS = "memory ops in program order", "no 
 _KEPT_LOADS, _NOT_OPTIMIZED = "loads that are not repeated", "no optimization"
 _AHEAD = "operands loaded ahead of stores"  # where barriers may be missing: some kernels are taken so only
 _WITHOUT_HINTS, _ONE_CTA, _USUAL_WARPS = "no hints", "one CTA", "the usual number of worker warps"
+_MORE_WARPS = "8 worker warps"  # where code is too long for ptxas with as many elements in each thread
 _HINTS = ("num_ctas", "occupancy", "num_worker_warps")  # the assembler ends without a word where it cannot keep them
 
 
@@ -118,11 +123,20 @@ def _fallbacks(function: Function, architecture: str) -> Sequence[tuple[str, ...
     """How to compile a kernel, and then, where the assembler refuses or does not end, with less freedom."""
     found: Sequence[tuple[str, ...]] = ((), (_IN_ORDER,), (_WITHOUT_TMA,), (_WITHOUT_DIVISORS,), (_KEPT_LOADS,))
     found = [*found, (_NOT_OPTIMIZED,), (_NOT_OPTIMIZED, _IN_ORDER), (_AHEAD,)]
-    without = [(_WITHOUT_HINTS, *fallback) for fallback in found]
+    on_hopper = architecture.startswith("sm_90")
+    wide = [] if on_hopper and _needs_usual_warps(function) else [(_MORE_WARPS,)]
     if not any(hint in function.hints for hint in _HINTS):
-        return found
-    kept = _kept_hints(function) if architecture.startswith("sm_90") else ()
-    return *[(*kept, *fallback) for fallback in found], *without
+        return *found, *wide
+    kept = _kept_hints(function) if on_hopper else ()
+    return *[(*kept, *fallback) for fallback in found], *[(_WITHOUT_HINTS, *fallback) for fallback in (*found, *wide)]
+
+
+_MAY_END_SOON = ((_WITHOUT_HINTS,), (_MORE_WARPS,), (_WITHOUT_HINTS, _MORE_WARPS))
+
+
+def _may_end(form: tuple[str, ...]) -> bool:
+    """Whether the assembler may end with a form of a kernel where it did not with another."""
+    return form in _MAY_END_SOON or _IN_ORDER in form or _NOT_OPTIMIZED in form
 
 
 _WORKERS, _HELPERS = 4, 4  # warps that work on tiles, and for which tileiras leaves registers, in any case
@@ -139,14 +153,43 @@ def _waits(code: bytes, function: Function, architecture: str) -> bool:
 
 
 def _kept_hints(function: Function) -> tuple[str, ...]:
-    """What a kernel needs instead of its hints: with several CTAs ``tileiras`` 13.5 loses elements that move, and with
-    8 worker warps it masks two rows of accesses beside products alike."""
+    """What a kernel needs instead of its hints: with several CTAs ``tileiras`` 13.5 loses elements that move, also
+    through memory."""
+    moves = "num_ctas" in function.hints and (
+        any(type(op) in _MOVES for op in function.walk()) or _moves_through_memory(function)
+    )
+    usual = "num_worker_warps" in function.hints and _needs_usual_warps(function)
+    return (*((_ONE_CTA,) if moves else ()), *((_USUAL_WARPS,) if usual else ()))
+
+
+def _needs_usual_warps(function: Function) -> bool:
+    """With 8 worker warps ``tileiras`` 13.5 masks two rows of accesses beside products alike, and loses elements that
+    move through memory."""
     ops = list(function.walk())
-    moves = "num_ctas" in function.hints and any(type(op) in _MOVES for op in ops)
     masks = [op.mask for op in ops if isinstance(op, (memory.Load, memory.Store))]
-    alike = "num_worker_warps" in function.hints and any(m is not None and m.tile.rank > 1 for m in masks)
+    alike = any(m is not None and m.tile.rank > 1 for m in masks)
     alike = alike and any(isinstance(op, (linear.Mma, linear.MmaScaled)) for op in ops)
-    return (*((_ONE_CTA,) if moves else ()), *((_USUAL_WARPS,) if alike else ()))
+    return alike or _moves_through_memory(function)
+
+
+_THROUGH_POINTERS = (memory.Load, memory.Store, memory.AtomicRmw, memory.AtomicCas)
+
+
+def _moves_through_memory(function: Function) -> bool:
+    """Whether what threads write may be accessed by others, as gathers, scatters and atomics do: barriers are missing
+    then."""
+    alias = AnalysisManager(function).get(AliasAnalysis)
+    accesses: dict[Any, list[memory.MemoryOp]] = {}
+    for op in function.walk():
+        if isinstance(op, memory.MemoryOp):
+            accesses.setdefault(alias.underlying_object(op.address), []).append(op)
+    groups = [list(itertools.chain(*accesses.values()))] if None in accesses else accesses.values()
+    return any(
+        len(ops) > 1
+        and any(isinstance(op, _THROUGH_POINTERS) for op in ops)
+        and not all(isinstance(op, (memory.Load, memory.LoadView)) for op in ops)
+        for ops in groups
+    )
 
 
 def _kernel(function: Function, variant: Any, fallback: Sequence[str]) -> Kernel:
@@ -156,6 +199,8 @@ def _kernel(function: Function, variant: Any, fallback: Sequence[str]) -> Kernel
     if dropped:
         hints = {name: value for name, value in function.hints.items() if name not in dropped}
         function = replace(function, hints=hints)
+    if _MORE_WARPS in fallback:
+        function = replace(function, hints={**function.hints, "num_worker_warps": 8})
     return Kernel(
         function,
         negative_strides=variant == UNUSUAL_ARRAYS,
