@@ -150,6 +150,30 @@ def test_what_the_assembler_does_not_end_with_is_tried_in_order_and_not_optimize
     assert tried == ["num_cta, soon", ", soon", "warps", "num_cta, soon", "num_cta"]
 
 
+@ct.kernel(num_ctas=2)
+def used_in_a_loop(a, b, out, n, WHILE: ct.Constant[bool]):
+    product = ct.mma(ct.load(a, (0, 0), (16, 16)), ct.load(b, (0, 0), (16, 16)), ct.zeros((16, 16), ct.float32))
+    total, i = ct.zeros((16, 16), ct.float32), 0
+    if WHILE:
+        while i < n:
+            total, i = total + product, i + 1
+    else:
+        for _ in range(n):
+            total += product
+    ct.store(out, (0, 0), total)
+
+
+@pytest.mark.parametrize("target", ("sm_90", "sm_100"))
+def test_products_that_are_used_in_loops_without_bounds_are_not_for_several_ctas(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembler, "assemble", lambda *_, **__: b"code")
+    arrays = [np.zeros((16, 16), np.float32) for _ in range(3)]
+    for loop, kept in ((True, ("one CTA",)), (False, ())):
+        function = specialization(used_in_a_loop, (*arrays, 3, loop), "reference").function
+        assert TileIRBackend(target).compile(function, {}).artifact.fallback == kept
+
+
 @ct.kernel(num_ctas=2, num_worker_warps=8, occupancy=1)
 def through_memory(x, y, GATHER: ct.Constant[bool]):
     ct.store(y, (0,), ct.load(x, (0,), (64,)))

@@ -22,7 +22,7 @@ from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileError
 from tilewright.ir.gpu_parameters import table_parameters
 from tilewright.ir.hints import ByTarget
-from tilewright.ir.ops import linear, memory, shape
+from tilewright.ir.ops import control, linear, memory, shape
 from tilewright.tileir.bytecode import read
 from tilewright.tileir.export import Kernel, entry_name, export
 from tilewright.tileir.text import print_module
@@ -127,7 +127,7 @@ def _fallbacks(function: Function, architecture: str) -> Sequence[tuple[str, ...
     wide = [] if on_hopper and _needs_usual_warps(function) else [(_MORE_WARPS,)]
     if not any(hint in function.hints for hint in _HINTS):
         return *found, *wide
-    kept = _kept_hints(function) if on_hopper else ()
+    kept = _kept_hints(function, on_hopper=on_hopper)
     return *[(*kept, *fallback) for fallback in found], *[(_WITHOUT_HINTS, *fallback) for fallback in (*found, *wide)]
 
 
@@ -152,14 +152,14 @@ def _waits(code: bytes, function: Function, architecture: str) -> bool:
     return assembler.threads_of_few_registers(code) > 32 * ((warps or _WORKERS) + _HELPERS)
 
 
-def _kept_hints(function: Function) -> tuple[str, ...]:
+def _kept_hints(function: Function, *, on_hopper: bool) -> tuple[str, ...]:
     """What a kernel needs instead of its hints: with several CTAs ``tileiras`` 13.5 loses elements that move, also
-    through memory."""
-    moves = "num_ctas" in function.hints and (
-        any(type(op) in _MOVES for op in function.walk()) or _moves_through_memory(function)
-    )
-    usual = "num_worker_warps" in function.hints and _needs_usual_warps(function)
-    return (*((_ONE_CTA,) if moves else ()), *((_USUAL_WARPS,) if usual else ()))
+    through memory, and has no end where a product is used in a ``loop``."""
+    kinds = set(map(type, function.walk()))
+    one = control.Loop in kinds and linear.Mma in kinds
+    one = one or (on_hopper and (bool(kinds & _MOVES) or _moves_through_memory(function)))
+    usual = "num_worker_warps" in function.hints and on_hopper and _needs_usual_warps(function)
+    return (*((_ONE_CTA,) if one and "num_ctas" in function.hints else ()), *((_USUAL_WARPS,) if usual else ()))
 
 
 def _needs_usual_warps(function: Function) -> bool:
