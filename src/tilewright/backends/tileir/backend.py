@@ -167,9 +167,8 @@ def _needs_usual_warps(function: Function) -> bool:
     move through memory."""
     ops = list(function.walk())
     masks = [op.mask for op in ops if isinstance(op, (memory.Load, memory.Store))]
-    alike = any(m is not None and m.tile.rank > 1 for m in masks)
-    alike = alike and any(isinstance(op, (linear.Mma, linear.MmaScaled)) for op in ops)
-    return alike or _moves_through_memory(function)
+    product = any(isinstance(op, (linear.Mma, linear.MmaScaled)) for op in ops)
+    return (product and any(m is not None and m.tile.rank > 1 for m in masks)) or _moves_through_memory(function)
 
 
 _THROUGH_POINTERS = (memory.Load, memory.Store, memory.AtomicRmw, memory.AtomicCas)

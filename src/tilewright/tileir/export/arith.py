@@ -73,8 +73,8 @@ def _binary(e: Emitter, op: Any) -> Value:
         across = _counting(lhs)
         if along & across if kind is arith.Add else across <= along:
             return _of_counts(e, op)
-    left, overflow = e[lhs], "no_signed_wrap" if op.no_signed_wrap and dtype.is_signed else "none"
-    return e.make[_INTEGERS[kind]](e, {"lhs": left, "rhs": e[rhs]}, left.type, overflow=overflow)
+    left = e[lhs]
+    return e.make[_INTEGERS[kind]](e, {"lhs": left, "rhs": e[rhs]}, left.type, overflow=_overflow(op, dtype))
 
 
 def _counting(value: core.Value) -> frozenset[int]:
@@ -148,14 +148,11 @@ def _moved(e: Emitter, op: arith.Rem, rest: Value, wrong: Value, name: str) -> V
 def compare(e: Emitter, dtype: DType, predicate: CmpPredicate, lhs: Value, rhs: Value) -> Value:
     """Compares numbers of ``dtype``; with a NaN only NE is true."""
     type: Any = lhs.type
-    truth, sides, name = tile_of(I1, type.shape), {"lhs": lhs, "rhs": rhs}, _PREDICATES[predicate._value_]
+    truth, sides, name = tile_of(I1, type.shape), {"lhs": lhs, "rhs": rhs}, PREDICATES[predicate]
     if dtype.is_float:
         order = "unordered" if predicate is CmpPredicate.NE else "ordered"
         return e.make["cmpf"](e, sides, truth, comparison_predicate=name, comparison_ordering=order)
     return e.make["cmpi"](e, sides, truth, comparison_predicate=name, signedness=signedness(dtype))
-
-
-_PREDICATES: dict[str, str] = {predicate.value: name for predicate, name in PREDICATES.items()}
 
 
 def _cmp(e: Emitter, op: arith.Cmp) -> Value:
@@ -244,6 +241,7 @@ def _select(e: Emitter, op: arith.Select) -> Value:
     return _SHARED[arith.Select](e, op)
 
 
+_rounding_modes = functools.cache(rounding_modes)
 _AWAY = ENUM_SINCE["Rounding", RoundingMode.RA.value]
 
 
@@ -263,7 +261,7 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
         return compare(e, source, CmpPredicate.NE, value, e.constant(source, 0, extents))
     if source.is_floating and target.is_floating:
         modes = _rounding_modes(source, target)
-        if modes is None:
+        if is_exact(source, target):
             rounding = RoundingMode.RN
         elif rounding not in modes:
             names = ", ".join(m.value for m in modes)
@@ -285,12 +283,6 @@ def convert(e: Emitter, value: Value, source: DType, target: DType, rounding: Ro
     if to.bits > of.bits:
         return e.make["exti"](e, {"from": value}, result, signedness=signedness(source))
     return e.make["trunci"](e, {"from": value}, result, overflow="none")
-
-
-@functools.cache
-def _rounding_modes(source: DType, target: DType) -> tuple[RoundingMode, ...] | None:
-    """As ``rounding_modes``; None for a conversion that loses nothing, and rounds in any mode."""
-    return None if is_exact(source, target) else rounding_modes(source, target)
 
 
 def _cast(e: Emitter, op: arith.Cast) -> Value:

@@ -15,9 +15,9 @@ from tilewright.ir.semantics.conversion import from_float64, to_float64
 from tilewright.ir.types import PointerType, TileType
 from tilewright.tileir.errors import TileIRError, VersionError
 from tilewright.tileir.export.make import MAKERS
-from tilewright.tileir.module import FloatAttr, IntegerAttr, Operation, Value
+from tilewright.tileir.module import FloatAttr, IntegerAttr, Value
 from tilewright.tileir.numbers import FORMATS, encode
-from tilewright.tileir.optable import BY_NAME, NEWEST, OpSpec
+from tilewright.tileir.optable import BY_NAME, NEWEST
 from tilewright.tileir.types import I8, I64, SCALARS, Element, Pointer, Scalar, Tile
 
 if TYPE_CHECKING:
@@ -178,12 +178,6 @@ class Emitter(dict[core.Value, Value]):
         yield
         self.writer.end(begun)
         self.known = around
-
-    def refused(
-        self, spec: OpSpec, operands: dict[str, Any], attributes: dict[str, Any], results: Sequence[Value]
-    ) -> None:
-        """Raise an error for the rule that an op breaks which cannot be written."""
-        self.writer.explain(Operation(spec, operands, attributes, results, []))
 
     def where(self, message: str) -> str:
         """``message`` after the location in the source of the op that is being exported."""

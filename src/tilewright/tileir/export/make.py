@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.tileir.bytecode.encode import NUMBERED, written_parts
-from tilewright.tileir.module import Value
+from tilewright.tileir.module import Operation, Value
 from tilewright.tileir.optable import BY_NAME, NEWEST, NO_DEFAULT, OpSpec
 
 Maker = Callable[..., Any]
@@ -36,13 +36,14 @@ def _maker(spec: OpSpec, minor: int) -> Maker:
         "result = new(Value); result.type = kind" if one else "results = [*map(Value, kinds)]",
         f"try: w.out += {parts}",
         "except (KeyError, TypeError, ValueError):",
-        f"    e.refused(spec, operands, {{{', '.join(attributes)}}}, {'[result]' if one else 'results'})",
+        f"    results = {'[result]' if one else 'results'}",
+        f"    w.explain(Operation(spec, operands, {{{', '.join(attributes)}}}, results, []))",
         "    raise",
         "w.locations.append(e.loc)",
         (NUMBERED if one else "w.define(results)") if numbered else "",
         "return result" if one else "return results",
     ]
-    names |= {"spec": spec, "new": object.__new__, "Value": Value}
+    names |= {"spec": spec, "new": object.__new__, "Operation": Operation, "Value": Value}
     exec(compile("\n    ".join(filter(None, lines)), f"<maker of {spec.name} in 13.{minor}>", "exec"), names)
     made: Maker = names["make"]
     return made
