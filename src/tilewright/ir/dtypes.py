@@ -141,6 +141,9 @@ float4_e2m1fn = _make("float4_e2m1fn", "f4e2m1fn", 4, Kind.RESTRICTED, ml_dtypes
 ALL_DTYPES: tuple[DType, ...] = tuple(_BY_NAME.values())
 SIGNED_INTEGERS: tuple[DType, ...] = (int8, int16, int32, int64)
 UNSIGNED_INTEGERS: tuple[DType, ...] = (uint8, uint16, uint32, uint64)
+INTEGERS: tuple[DType, ...] = UNSIGNED_INTEGERS + SIGNED_INTEGERS
+FLOATS: tuple[DType, ...] = (float16, bfloat16, float32, float64)
+RESTRICTED_FLOATS: tuple[DType, ...] = tuple(d for d in ALL_DTYPES if d.is_restricted)
 
 
 def dtype_from_name(name: str) -> DType:
