@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tilewright.analysis.alias import AliasAnalysis
-from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.tileir import assembler
@@ -24,7 +21,7 @@ from tilewright.ir.gpu_parameters import table_parameters
 from tilewright.ir.hints import ByTarget
 from tilewright.ir.ops import control, linear, memory, shape
 from tilewright.tileir.bytecode import read
-from tilewright.tileir.export import Kernel, entry_name, export
+from tilewright.tileir.export import Kernel, entry_name, export, moves_through_memory
 from tilewright.tileir.text import print_module
 
 UNUSUAL_ARRAYS = "negative strides, or arrays without elements"
@@ -157,7 +154,7 @@ def _kept_hints(function: Function, *, on_hopper: bool) -> tuple[str, ...]:
     through memory, and has no end where a product is used in a ``loop``."""
     kinds = set(map(type, function.walk()))
     one = control.Loop in kinds and linear.Mma in kinds
-    one = one or (on_hopper and (bool(kinds & _MOVES) or _moves_through_memory(function)))
+    one = one or (on_hopper and (bool(kinds & _MOVES) or moves_through_memory(function)))
     usual = "num_worker_warps" in function.hints and on_hopper and _needs_usual_warps(function)
     return (*((_ONE_CTA,) if one and "num_ctas" in function.hints else ()), *((_USUAL_WARPS,) if usual else ()))
 
@@ -168,27 +165,7 @@ def _needs_usual_warps(function: Function) -> bool:
     ops = list(function.walk())
     masks = [op.mask for op in ops if isinstance(op, (memory.Load, memory.Store))]
     product = any(isinstance(op, (linear.Mma, linear.MmaScaled)) for op in ops)
-    return (product and any(m is not None and m.tile.rank > 1 for m in masks)) or _moves_through_memory(function)
-
-
-_THROUGH_POINTERS = (memory.Load, memory.Store, memory.AtomicRmw, memory.AtomicCas)
-
-
-def _moves_through_memory(function: Function) -> bool:
-    """Whether what threads write may be accessed by others, as gathers, scatters and atomics do: barriers are missing
-    then."""
-    alias = AnalysisManager(function).get(AliasAnalysis)
-    accesses: dict[Any, list[memory.MemoryOp]] = {}
-    for op in function.walk():
-        if isinstance(op, memory.MemoryOp):
-            accesses.setdefault(alias.underlying_object(op.address), []).append(op)
-    groups = [list(itertools.chain(*accesses.values()))] if None in accesses else accesses.values()
-    return any(
-        len(ops) > 1
-        and any(isinstance(op, _THROUGH_POINTERS) for op in ops)
-        and not all(isinstance(op, (memory.Load, memory.LoadView)) for op in ops)
-        for ops in groups
-    )
+    return (product and any(m is not None and m.tile.rank > 1 for m in masks)) or moves_through_memory(function)
 
 
 def _kernel(function: Function, variant: Any, fallback: Sequence[str]) -> Kernel:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.ir.core import Block, Op
+from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.ops import control, linear, memory
@@ -254,3 +254,23 @@ def _users(op: Op) -> Collection[Op]:
 def _add(to: Accesses, accesses: Accesses) -> None:
     for key, effect in accesses.items():
         to[key] = to.get(key, 0) | effect
+
+
+_THROUGH_POINTERS = (memory.Load, memory.Store, memory.AtomicRmw, memory.AtomicCas)
+
+
+def moves_through_memory(function: Function) -> bool:
+    """Whether what threads write may be accessed by others, as gathers, scatters and atomics do: barriers are missing
+    then."""
+    alias = AnalysisManager(function).get(AliasAnalysis)
+    accesses: dict[Any, list[memory.MemoryOp]] = {}
+    for op in function.walk():
+        if isinstance(op, memory.MemoryOp):
+            accesses.setdefault(alias.underlying_object(op.address), []).append(op)
+    groups = [list(itertools.chain(*accesses.values()))] if None in accesses else accesses.values()
+    return any(
+        len(ops) > 1
+        and any(isinstance(op, _THROUGH_POINTERS) for op in ops)
+        and not all(isinstance(op, (memory.Load, memory.LoadView)) for op in ops)
+        for ops in groups
+    )
