@@ -23,6 +23,7 @@ from tilewright.ir.dtypes import float8_e4m3fn, float8_e5m2
 from tilewright.ir.gpu_parameters import TableParameter
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tma import ParameterMap
+from tilewright.ir.ops.memory import AtomicRmw
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
 from tilewright.system import collector
@@ -114,7 +115,9 @@ def compile_to_ptx(
     in_memory = any(t.descriptors and not t.by_value for t in tables)
     mmas = distributed.ops_of(GpuMma)
     fp8 = any(op.x.tile.element in (float8_e4m3fn, float8_e5m2) for op in mmas)
-    version = with_features(chosen, by_value + OTHER_PARAMETERS, maps_in_memory=in_memory, fp8_mma=fp8)
+    vectors = any(op.vector > 1 for op in distributed.ops_of(AtomicRmw))
+    size = by_value + OTHER_PARAMETERS
+    version = with_features(chosen, size, maps_in_memory=in_memory, fp8_mma=fp8, vector_atomics=vectors)
     ptx = emit_ptx(text, version)
     times.append(time.perf_counter())
     steps = ("tile passes", "gpu passes", "lowering", "LLVM")

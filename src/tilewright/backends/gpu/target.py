@@ -82,11 +82,15 @@ def machine(target: Architecture, opt: int = 0) -> llvm.TargetMachine:
     )
 
 
-def with_features(target: Architecture, size: int, *, maps_in_memory: bool, fp8_mma: bool) -> Architecture:
+def with_features(
+    target: Architecture, size: int, *, maps_in_memory: bool, fp8_mma: bool, vector_atomics: bool
+) -> Architecture:
     """``target`` with a PTX version in which kernels may have parameters of ``size`` bytes, find tensor maps in memory
-    if they do, and multiply 8-bit floats by ``mma.sync`` if they do."""
-    many, fp8 = _MANY_PARAMETERS if size > _FEW_PARAMETERS else 0, _FP8_MMA if fp8_mma else 0
-    return replace(target, ptx_version=max(target.ptx_version, many, fp8, _MAPS_IN_MEMORY if maps_in_memory else 0))
+    if they do, multiply 8-bit floats by ``mma.sync`` if they do, and add several floats at once if they do."""
+    needed = [_MANY_PARAMETERS] if size > _FEW_PARAMETERS or vector_atomics else []
+    needed += [_FP8_MMA] if fp8_mma else []
+    needed += [_MAPS_IN_MEMORY] if maps_in_memory else []
+    return replace(target, ptx_version=max(target.ptx_version, *needed, 0))
 
 
 def emit_ptx(text: str, target: Architecture) -> str:

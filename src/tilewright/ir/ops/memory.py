@@ -237,7 +237,8 @@ class AtomicRmw(PointerMemoryOp):
     """For each element, in unspecified order: old = *ptr; *ptr = kind(old, value). Returns the old values.
 
     Masked-off elements are left alone and return 0. ``no_signed_wrap`` promises that signed sums fit; ``subtracts``
-    says that ``value`` is the negation of what the program subtracts.
+    says that ``value`` is the negation of what the program subtracts. In the gpu stage, ``vector`` consecutive
+    registers of a thread hold elements side by side in memory.
     """
 
     value: Value = operand()
@@ -247,6 +248,7 @@ class AtomicRmw(PointerMemoryOp):
     memory_scope: MemoryScope = attribute(MemoryScope)
     no_signed_wrap: bool = attribute(bool, default=False)
     subtracts: bool = attribute(bool, default=False)
+    vector: int = attribute(int, default=1)
 
     def infer(self) -> tuple[Type, ...]:
         want = self.accessed()

@@ -246,7 +246,10 @@ class _Assigner:
         if isinstance(op, memory.Load):
             made = self._global_load(op, lambda v: given[v], 1)
         else:
-            made = self._clone(op, lambda v: given[v]).result
+            cloned = self._clone(op, lambda v: given[v])
+            if isinstance(op, memory.AtomicRmw) and rank:
+                cloned.attributes["vector"] = self._vector(op, layout)
+            (made,) = cloned.results
         if op.result.users:
             found = made if layout.is_injective else from_owners(self.b, made)
             self._bind(op.result, found if rank else self.b.emit(Reshape, found, shape=()))

@@ -59,3 +59,32 @@ def test_fences(order: ct.MemoryOrder, read: bool, columns: int, expected: list[
     found = re.findall(r"(fence|atom|red)\.(\w+)", ptx)
     names = [a if a == "fence" else f"{a}.{b}" for a, b in found]
     assert [name for name, before in zip(names, ["", *names]) if name != before] == expected
+
+
+@ct.kernel
+def added(rows, x, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    at = ct.gather(rows, i), ct.arange(T, dtype=ct.int32)
+    ct.atomic_add(out, at, ct.load(x, (i, 0), (1, T)).reshape((T,)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "columns", "target", "instruction"),
+    [
+        (np.float32, 256, "sm_90", "red.relaxed.gpu.global.add.v4.f32"),
+        (np.float16, 256, "sm_90", "red.relaxed.gpu.global.add.noftz.v4.f16x2"),
+        (np.float16, 250, "sm_90", "red.relaxed.gpu.global.add.noftz.f16"),
+        (np.float32, 256, "sm_80", "red.relaxed.gpu.global.add.f32"),
+        (np.int32, 256, "sm_90", "red.relaxed.gpu.global.add.u32"),
+    ],
+)
+def test_floats_side_by_side(dtype: type, columns: int, target: str, instruction: str) -> None:
+    rng = np.random.default_rng(2)
+    rows, x = np.int32([3, 1, 1, 5]), rng.integers(-9, 9, (4, columns)).astype(dtype)
+    found = [np.ones((8, columns), dtype) for _ in range(2)]
+    with ptx_backend(1, target) as ptx:
+        for backend, out in zip((ptx, "reference"), found):
+            ct.launch(None, (4,), added, (rows, x, out, 256), backend=backend)
+    np.testing.assert_array_equal(*found)
+    function = specialization(added, (rows, x, found[0], 256), "reference").function
+    assert f"{instruction} [" in compile_to_ptx(function, target, 1).ptx

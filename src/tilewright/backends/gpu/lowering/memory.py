@@ -191,17 +191,44 @@ def _atomic_name(cx: Context, op: AtomicRmw | AtomicCas, order: MemoryOrder) -> 
 
 
 def _atomic(cx: Context, op: AtomicRmw | AtomicCas) -> None:
-    """What masked-off elements and threads that own nothing return: 0, or the expected value.
-
-    Of several elements all have one fence; what nobody reads acquires nothing.
-    """
-    dtype, layout, order = op.ptrs.tile.pointee, op.ptrs.tile.layout, op.memory_order
-    read, fence = len(op.result.users) > 0, f"fence.acq_rel.{_SCOPES[op.memory_scope]};"
-    fenced = order is not MemoryOrder.RELAXED and (not read or len(owned_registers(layout)) > 1)
-    words, name = _atomic_words(dtype), _atomic_name(cx, op, MemoryOrder.RELAXED if fenced else order)
-    reduces = not read and isinstance(op, AtomicRmw) and op.kind is not AtomicKind.XCHG
+    """One fence for all elements of a thread; what nobody reads acquires nothing."""
+    order, fence = op.memory_order, f"fence.acq_rel.{_SCOPES[op.memory_scope]};"
+    read = bool(op.result.users)
+    fenced = order is not MemoryOrder.RELAXED and (not read or len(owned_registers(op.ptrs.tile.layout)) > 1)
+    name = _atomic_name(cx, op, MemoryOrder.RELAXED if fenced else order)
     if fenced and order is not MemoryOrder.ACQUIRE:
         cx.asm(fence)
+    if not read and isinstance(op, AtomicRmw) and op.kind is not AtomicKind.XCHG:
+        _reduce(cx, op, "red" + name.removeprefix("atom"))
+        return
+    cx.values[op.result] = _old_values(cx, op, name)
+    if fenced and read and order is not MemoryOrder.RELEASE:
+        cx.asm(fence)
+
+
+def _reduce(cx: Context, op: AtomicRmw, name: str) -> None:
+    """Floats that lie side by side are added by one instruction where there is one."""
+    dtype, owner = op.ptrs.tile.pointee, cx.owner(op.ptrs.tile.layout)
+    several = dtype.is_floating and dtype.bytes <= 4 and op.kind is AtomicKind.ADD and cx.target.capability >= 90
+    vector = op.vector if several else 1
+    words = words_of(dtype.bytes, vector) if vector > 1 else _atomic_words(dtype)
+    if vector > 1:
+        name = name.removesuffix(dtype.short) + ("" if words.count == 1 else f"v{words.count}.")
+        name += dtype.short if words.each == 1 else f"{dtype.short}x2"
+    masks = None if op.mask is None else cx.of(op.mask)
+    for r in owned_registers(op.ptrs.tile.layout):
+        if r % vector == 0:
+            values = packed(cx, words, cx.of(op.value)[r : r + vector], dtype)
+            mask = _and(cx, None if masks is None else masks[r], owner)
+            text = f"{name} [$0], {_registers(1, words.count) if words.count > 1 else '$1'};"
+            text = text if mask is None else f"@${1 + words.count} {text}"
+            cx.asm(text, [], [cx.of(op.ptrs)[r], *values, *([] if mask is None else [mask])])
+
+
+def _old_values(cx: Context, op: AtomicRmw | AtomicCas, name: str) -> Registers:
+    """What masked-off elements and threads that own nothing return is 0, or the expected value."""
+    dtype, layout = op.ptrs.tile.pointee, op.ptrs.tile.layout
+    words = _atomic_words(dtype)
     given = [op.expected, op.desired] if isinstance(op, AtomicCas) else [op.value]
     owner = cx.owner(layout)
     masks = None if op.mask is None else cx.of(op.mask)
@@ -216,17 +243,12 @@ def _atomic(cx: Context, op: AtomicRmw | AtomicCas) -> None:
             continue
         mask = _and(cx, None if masks is None else masks[r], owner)
         operands = [pointer, *values] if mask is None else [pointer, *values, mask]
-        if reduces:
-            cx.asm(f"{'' if mask is None else '@$2 '}red{name.removeprefix('atom')} [$0], $1;", [], operands)
-            continue
         text = f"{name} $0, [$1], {', '.join(f'${2 + i}' for i in range(len(values)))};"
         if mask is not None:
             text = f"mov.b{width} $0, ${len(operands) + 1}; @${len(operands)} {text}"
             operands.append(initial)
         results += unpacked(cx, words, cx.asm(text, [words.type], operands), dtype)
-    if fenced and read and order is not MemoryOrder.RELEASE:
-        cx.asm(fence)
-    cx.values[op.result] = results
+    return results
 
 
 # -- shared memory
