@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import bfloat16, float16, int8, uint8
-from tilewright.ir.ops.arith import Add, Cast, Div, Max, Min, Neg, Sub, is_plain
-from tilewright.ir.ops.floats import Ceil, Floor
+from tilewright.ir.dtypes import DType, bfloat16, float16
+from tilewright.ir.enums import RoundingMode
+from tilewright.ir.ops.arith import Add, Cast, Div, is_plain
 from tilewright.ir.ops.gpu.tiles import ThreadReduce
 
-_MONOTONIC = (Add, Cast, Ceil, Floor, Max, Min, Neg, Sub)
-_NARROW = (bfloat16, float16, int8, uint8)
 
-
-def narrowed(value: Value) -> Sequence[Op]:
-    """The ops that grow with ``value`` or fall, up to one that rounds what they make to few bits; none where something
-    else is done with it."""
-    chain: list[Op] = []
-    users, block = value.users, value.block
-    while len(users) == 1:
-        (user,) = users
-        monotonic = isinstance(user, _MONOTONIC) and len(set(user.operands)) == len(user.operands)
-        if user.block is not block or not monotonic or not is_plain(user):
-            break
-        chain.append(user)
-        if isinstance(user, Cast):
-            return chain if user.dtype in _NARROW else ()
-        users = user.results[0].users
-    return ()
+def rounded_to(op: Div) -> DType | None:
+    """The type of 16 bits to which all that is done with the quotients rounds them first."""
+    users = list(op.result.users)
+    casts = [u for u in users if isinstance(u, Cast) and u.rounding in (None, RoundingMode.RN)]
+    types = {cast.dtype for cast in casts}
+    return types.pop() if len(casts) == len(users) and len(types) == 1 and types <= {bfloat16, float16} else None
 
 
 def is_summed_or_narrowed(value: Value) -> bool:
@@ -43,5 +29,4 @@ def _sums(op: Op) -> bool:
 
 
 def _rounds(op: Div) -> bool:
-    users = list(op.result.users)
-    return is_plain(op) and len(users) == 1 and isinstance(users[0], Cast) and users[0].dtype in (bfloat16, float16)
+    return is_plain(op) and rounded_to(op) is not None

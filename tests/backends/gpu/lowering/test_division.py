@@ -95,36 +95,3 @@ def test_by_several_numbers(by: tuple[float, float]) -> None:
 def assert_same(ours: np.ndarray, theirs: np.ndarray, x: np.ndarray) -> None:
     same = (ours.view(np.uint32) == theirs.view(np.uint32)) | (np.isnan(ours) & np.isnan(theirs))
     assert same.all(), (x[~same][:5], ours[~same][:5], theirs[~same][:5])
-
-
-@ct.kernel
-def quantized(x, by, out, T: ct.Constant[int]):
-    i = ct.bid(0)
-    ct.store(out, (i, 0), ct.floor(ct.load(x, (i, 0), (1, T)) / ct.load(by, (i,), (1,)) + 0.5).astype(out.dtype))
-
-
-@ct.kernel
-def less(x, by, out, T: ct.Constant[int]):
-    i = ct.bid(0)
-    quotient = ct.load(x, (i, 0), (1, T)) / ct.load(by, (i,), (1,))
-    wanted = ct.arange(T, dtype=ct.int32)[None, :] % 3 == 0
-    ct.store(out, (i, 0), (ct.where(wanted, 1.0, 0.0) - ct.minimum(quotient, 2.0)).astype(out.dtype))
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e-29, -0.01, 0.0, np.inf, np.nan])
-@pytest.mark.parametrize(("kernel", "dtype"), [(quantized, ct.int8), (quantized, ct.uint8), (less, ct.bfloat16)])
-def test_what_grows_with_quotients_and_is_rounded(kernel: ct.kernel, dtype: ct.DType, scale: float) -> None:
-    """Also where a quotient is the last one that is rounded as it is, or beside it."""
-    x = rows()
-    by = (np.linspace(1, 1.999, len(x)) * scale).astype(np.float32)
-    steps = np.arange(x.shape[1], dtype=np.int32)
-    with np.errstate(all="ignore"):
-        x[::2] = (((steps % 300 - 150.5) * by[::2, None]).astype(np.float32).view(np.int32) + steps % 7 - 3).view(
-            np.float32
-        )
-    found = [np.zeros(x.shape, dtype.storage) for _ in range(2)]
-    with ptx_backend(1, "sm_90") as ptx:
-        for backend, out in zip((ptx, "reference"), found):
-            ct.launch(None, (len(x),), kernel, (x, by, out, 256), backend=backend)
-    ours, theirs = (out.astype(np.float32) for out in found)
-    assert_same(ours, theirs, x)

@@ -75,7 +75,6 @@ class Context:
         self.strides: Mapping[Value, int] = {}  # see ``register_strides``
         self.equal_conditions: Mapping[Op, int] = {}
         self.values: dict[Value, Registers] = {}
-        self.own_rules: dict[Op, Rule] = {}  # of ops that another one knows to be done otherwise
         self.pending: dict[Value, Callable[[int], ir.Value]] = {}  # what is loaded where it is used, by registers
         self.buffers: dict[Value, Buffer] = {}
         self.loops: list[Exits] = []
@@ -126,7 +125,7 @@ class Context:
 
     def emit(self, op: Op) -> None:
         self.locate(op)
-        rule = self.own_rules.get(op) or self.rules.get(type(op))
+        rule = self.rules.get(type(op))
         if rule is not None:
             rule(self, op)
         elif op.spec.elementwise:

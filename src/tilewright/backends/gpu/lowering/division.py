@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from llvmlite import ir
 
-from tilewright.analysis.gpu.precision import narrowed
+from tilewright.analysis.gpu.precision import rounded_to
 from tilewright.analysis.gpu.target import most_registers
 from tilewright.backends.branches import choose
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32
-from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, nothing
+from tilewright.backends.gpu.lowering.context import Context, Registers, Rule
 from tilewright.backends.gpu.lowering.words import packed_words, rounded
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
-from tilewright.ir.ops.arith import Cast, Div, is_plain, operand_dtype
+from tilewright.ir.ops.arith import Div, is_plain, operand_dtype
 
 _FEWEST = 8  # quotients by a number for which it pays
 _CHAINS = 4  # in which they are looked at
@@ -49,50 +49,17 @@ cvt.rn.f32.f64 $0, quotient; }""".replace("\n", " ")
 
 
 def _divide(cx: Context, op: Div) -> None:
-    *between, last = op, *narrowed(op.result)
-    if not _shares_reciprocals(cx, op) or (last is op and len(cx.of(op.lhs)) > _room(cx)):
+    narrow, xs, divisors = rounded_to(op), cx.of(op.lhs), cx.of(op.rhs)
+    room = most_registers(cx.tile_threads) - _OTHER_REGISTERS
+    if not _shares_reciprocals(cx, op) or (narrow is None and len(xs) > room):
         cx.elementwise(op)
         return
-    for user in between[1:]:
-        cx.own_rules[user] = nothing
-    if last is op:
-        cx.values[op.result] = _in_parts(cx, op, ())
-    else:  # where its operands are known
-        cx.own_rules[last] = lambda cx, last: cx.values.update(
-            {last.results[0]: _in_parts(cx, op, (*between[1:], last))}
-        )
+    each = len(xs) if len(xs) <= room else _PART
+    parts = (_quotients(cx, xs[i : i + each], divisors[i : i + each], narrow) for i in range(0, len(xs), each))
+    cx.values[op.result] = [x for part in parts for x in part]
 
 
-def _room(cx: Context) -> int:
-    """For how many quotients a thread has registers."""
-    return most_registers(cx.tile_threads) - _OTHER_REGISTERS
-
-
-def _in_parts(cx: Context, op: Div, chain: Sequence[Op]) -> Registers:
-    """What ``chain`` makes of the quotients, of as many at a time as a thread has registers for."""
-    xs, divisors = cx.of(op.lhs), cx.of(op.rhs)
-    each = len(xs) if len(xs) <= _room(cx) else _PART
-    found: list[ir.Value] = []
-    for i in range(0, len(xs), each):
-        part = slice(i, i + each)
-
-        def follow(quotients: Registers, part: slice = part) -> Registers:
-            made = {op.result: quotients}
-            for user in chain:
-                operands = (made.get(v) or cx.of(v)[part] for v in user.operands)
-                made[user.results[0]] = [*map(cx.element(user), zip(*operands))]
-            return made.popitem()[1]
-
-        last = chain[-1] if chain else None
-        narrow = last.dtype if isinstance(last, Cast) else None
-        found += _quotients(cx, xs[part], divisors[part], follow, narrow)
-    return found
-
-
-def _quotients(
-    cx: Context, xs: Registers, divisors: Registers, follow: Callable[[Registers], Registers], narrow: DType | None
-) -> Registers:
-    """What follows from the quotients, and is of type ``narrow`` then."""
+def _quotients(cx: Context, xs: Registers, divisors: Registers, narrow: DType | None) -> Registers:
     groups = {s: [x for x, d in zip(xs, divisors) if d is s] for s in dict.fromkeys(divisors)}
     places = {s: iter(range(len(xs))) for s in groups}
     order = [(s, next(places[s])) for s in divisors]
@@ -107,14 +74,14 @@ def _quotients(
 
     if narrow is None:
         return exact()
-    # Where what follows from the products with numbers below and above the reciprocal rounds to the same few bits, so
-    # does what follows from the quotient between them, as all that follows is monotonic.
+    # Roundings are monotonic: where the products with numbers below and above the reciprocal round to the same 16 bits,
+    # so does the quotient between them.
     b, reciprocals = cx.builder, {s: cx.scalars.asm(_RECIPROCAL, [s], F32) for s in groups}
-    low, high = (packed_words(cx, follow(_products(cx, xs, divisors, reciprocals, n)), narrow) for n in (-1, 1))
+    low, high = (packed_words(cx, _products(cx, xs, divisors, reciprocals, unit), narrow) for unit in (-1, 1))
     different = functools.reduce(b.or_, (b.xor(x, y) for x, y in zip(low, high)))
     numbers = (b.fcmp_ordered("ord", r, r) for r in reciprocals.values())
     same = functools.reduce(b.and_, numbers, b.icmp_unsigned("==", different, cx.i32(0)))
-    words = choose(b, same, lambda: low, lambda: packed_words(cx, follow(exact()), narrow))
+    words = choose(b, same, lambda: low, lambda: packed_words(cx, exact(), narrow))
     return rounded(cx, words, narrow)
 
 
