@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
+import tilewright as ct
+from tilewright.ir.ops.gpu.memory import GlobalLoad
+from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.layout_choice import blocked
+from tilewright.transforms.gpu.lowering import lower_to_gpu
+from tilewright.transforms.pipelines import optimize
 
 
 @pytest.mark.parametrize("axis", range(3))
@@ -17,3 +23,26 @@ def test_a_line_along_any_axis(axis: int, order: tuple[int, ...]) -> None:
         layout = blocked(shape, order, 1, warps)
         images = itertools.chain.from_iterable(layout.images(name) for name in ("register", "lane", "warp"))
         assert {image[axis] for image in images} >= {1 << bit for bit in range(length.bit_length() - 1)}
+
+
+@ct.kernel
+def interleaved(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    values = ct.load(x, (0, ct.bid(0)), (1, T))
+    ct.store(out, (0, ct.bid(0), 0), values.reshape((1, T, 1)))
+    ct.store(out, (0, ct.bid(0), 1), (values + 1).reshape((1, T, 1)))
+
+
+@ct.kernel
+def reshaped(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    ct.store(out, (0, 0, ct.bid(0)), ct.load(x, (0, ct.bid(0)), (1, T)).reshape((1, 1, T)))
+
+
+@pytest.mark.parametrize(("kernel", "shape", "vector"), [(interleaved, (4, 1024, 2), 1), (reshaped, (2, 4, 1024), 8)])
+def test_a_thread_has_no_more_elements_side_by_side_than_it_stores(
+    kernel: ct.kernel, shape: tuple[int, ...], vector: int
+) -> None:
+    """Of what is loaded in another shape, too: stores would have gaps otherwise."""
+    x, out = np.zeros((4, 1024), np.int8), np.zeros(shape, np.int8)
+    function = optimize(specialization(kernel, (x, out, 512), "reference").function)
+    lowered = lower_to_gpu(function, 2)
+    assert {op.vector for op in lowered.ops_of(GlobalLoad)} == {vector}

@@ -109,9 +109,9 @@ class AccessLayouts:
         which what is loaded of them has in the cache."""
         for op in accesses:
             if op.spec.effect & Effect.WRITE:
-                most = max(VECTOR_BYTES // op.ptrs.tile.pointee.bytes, 1)
+                shape, most = _longer_axes(op.ptrs.tile.shape), widest_access(op, self.contiguity)[1]
                 for key, vector in self._vectors.items():
-                    if key[0] == op.ptrs.tile.shape:
+                    if _longer_axes(key[0]) == shape:
                         self._vectors[key] = min(vector, most)
 
     def keep(self, shape: _Shape, layout: LinearLayout) -> bool:
@@ -130,6 +130,10 @@ class AccessLayouts:
             vector = self._vectors.get((shape, order[0]), _VECTOR_ELEMENTS if votes is None else 1)
             self._layouts[shape] = blocked(shape, order, vector, self.warps)
         return self._layouts[shape]
+
+
+def _longer_axes(shape: _Shape) -> _Shape:
+    return tuple(n for n in shape if n > 1)
 
 
 def _used_beside(op: memory.Load) -> tuple[Op, int] | None:
