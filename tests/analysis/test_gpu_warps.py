@@ -133,6 +133,21 @@ def test_no_loop_spills() -> None:
     assert suitable_warps(optimize(specialization(rows, tuple(arrays), "reference").function)) == 16
 
 
+def test_loops_that_add_up_tiles_have_as_many_warps_as_move_them() -> None:
+    """What a loop carries is reduced after it."""
+
+    @ct.kernel
+    def columns(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+        total = ct.zeros((T,), ct.float32)
+        for j in range(8):
+            total += ct.exp(ct.load(x, (0, j), (1, T)).reshape((T,)).astype(ct.float32))
+        ct.store(out, (0,), ct.sum(total, keepdims=True))
+
+    arrays = np.zeros((1, 1 << 15), np.float16), np.zeros(1, np.float32)
+    functions = [specialization(columns, (*arrays, T), "reference").function for T in (512, 1024, 4096)]
+    assert [suitable_warps(optimize(function)) for function in functions] == [2, 2, 8]
+
+
 @pytest.mark.parametrize(
     ("dtype", "tile", "warps"), [(np.float16, 32, 2), (np.float16, 64, 4), (np.float32, 64, 2), (np.float32, 128, 4)]
 )

@@ -158,6 +158,8 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
     writes = any(has_effect(op, Effect.WRITE) for loop in loops for op in loop.walk())
     resident = _RESIDENT_WARPS if writes or not looped else _RESIDENT_WARPS_TO_REDUCE
     sums = any(init.tile.size == size for loop in loops for init in loop.inits)
+    if sums and not combined:  # its loops only move tiles
+        return _warps_with(size, _ELEMENTS, _FEWEST)
 
     def merit(warps: int) -> tuple[float, int, int]:
         each = -(-min(_registers(words, warps), most_registers(warps * LANES)) // 8) * 8
