@@ -251,8 +251,9 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
     return blocked(op.result.tile.shape, (inner, 1 - inner), VECTOR_BYTES // size, warps)
 
 
-def along_axis(shape: _Shape, axis: int, warps: int) -> LinearLayout:
-    """A layout in which each line along ``axis`` lies in one warp: runs in registers, these side by side over lanes."""
+def along_axis(shape: _Shape, axis: int, warps: int, *, fewest: int = 0) -> LinearLayout:
+    """A layout in which each line along ``axis`` lies in one warp: runs in registers, these side by side over lanes.
+    Warps that no line is left for have a part of one while runs are longer than ``fewest``, if that is given."""
     order = (axis, *(k for k in reversed(range(len(shape))) if k != axis))
     lanes, extents, runs = [1] * len(shape), [1] * len(shape), [1] * len(shape)
     lanes[axis] = min(shape[axis], LANES)
@@ -266,9 +267,9 @@ def along_axis(shape: _Shape, axis: int, warps: int) -> LinearLayout:
     for k in order[1:]:
         extents[k] = min(shape[k] // lanes[k], count)
         count //= extents[k]
+    while fewest and count > 1 and runs[axis] > fewest:
+        runs[axis], extents[axis], count = runs[axis] // 2, extents[axis] * 2, count // 2
     extents[order[-1]] *= count
-    if len(shape) == 1:
-        extents = [warps]
     return LinearLayout.blocked(shape, runs, lanes, extents, order)
 
 

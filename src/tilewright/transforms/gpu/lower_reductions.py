@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -11,8 +12,9 @@ from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
-from tilewright.ir.ops.arith import And, Cmp, Select
+from tilewright.ir.ops.arith import And, Cmp, Or, Select
 from tilewright.ir.ops.gpu import tiles
+from tilewright.ir.ops.gpu.tma import Part
 from tilewright.ir.ops.linear import CombiningOp, Reduce, Scan
 from tilewright.ir.ops.shape import Constant, Iota, Reshape
 from tilewright.ir.rewrite import Rewriter, clone_block, replace_ops
@@ -21,6 +23,8 @@ from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.combiners import TileCombiner, Tiles
 from tilewright.transforms.gpu.layout_choice import along_axis
+
+_FEWEST_OF_RUN = 8  # elements of a thread, of lines that several warps scan
 
 
 class LowerReductions(InPlacePass):
@@ -96,34 +100,38 @@ class _Stages:
         return [self.b.emit(tiles.DropBits, v, axis=self.axis, bits=bits) for v in values] if bits else values
 
     def _across_warps(self, values: Tiles) -> Tiles:
+        return self._within_threads(self._gathered(values, self.axis))
+
+    def _gathered(self, values: Tiles, axis: int) -> Tiles:
+        """In each thread what all warps have along ``axis``."""
         layout = values[0].layout
         images = layout.images(WARP)
-        along = [b for b, image in zip(layout.bases(WARP), images) if image[self.axis]]
-        if not along:
-            return values
-        others = [0 if image[self.axis] else b for b, image in zip(layout.bases(WARP), images)]
+        along = [b for b, image in zip(layout.bases(WARP), images) if image[axis]]
+        others = [0 if image[axis] else b for b, image in zip(layout.bases(WARP), images)]
         registers = (*layout.bases(REGISTER), *along)
-        values = self._converted(values, layout.with_bases(WARP, others).with_bases(REGISTER, registers))
-        return self._within_threads(values)
+        return self._converted(values, layout.with_bases(WARP, others).with_bases(REGISTER, registers))
 
     # -- scans
 
     def scan(self, values: Tiles) -> Tiles:
         """Runs within threads, and before each what is combined of all runs before it."""
         home = values[0].layout
-        values = self._converted(values, along_axis(home.shape, self.axis, self.warps))
+        values = self._converted(values, along_axis(home.shape, self.axis, self.warps, fewest=_FEWEST_OF_RUN))
         layout = values[0].layout
-        runs = layout.axis_bits(REGISTER, self.axis).bit_count()
+        runs, warps = (layout.axis_bits(dim, self.axis).bit_count() for dim in (REGISTER, WARP))
         shape, axis = layout.shape, self.axis
-        split = (*shape[:axis], shape[axis] >> runs, 1 << runs, *shape[axis + 1 :])
+        split = (*shape[:axis], 1 << warps, shape[axis] >> runs + warps, 1 << runs, *shape[axis + 1 :])
         values = [self.b.emit(Reshape, v, shape=split) for v in values]
         assert isinstance(self.op, Scan)
         reverse = self.op.reverse
         body = clone_block(self.body, {})
-        scanned = self.b.emit_op(tiles.ThreadScan, values, axis=axis + 1, reverse=reverse, body=body).results
-        if split[axis] > 1:
-            totals = [self._total(v, axis + 1, reverse) for v in scanned]
-            scanned = self._after(scanned, *self._before(totals, reverse))
+        scanned = self.b.emit_op(tiles.ThreadScan, values, axis=axis + 2, reverse=reverse, body=body).results
+        if split[axis + 1] > 1:
+            totals = [self._total(v, axis + 2, reverse) for v in scanned]
+            before, valid, totals = self._before(totals, axis + 1, reverse)
+            if warps:
+                before, valid = self._before_warps(before, valid, totals, reverse)
+            scanned = self._after(scanned, before, valid)
         joined = [self.b.emit(Reshape, v, shape=shape) for v in scanned]
         return self._converted(joined, home)
 
@@ -135,9 +143,10 @@ class _Stages:
         body = emit_region(self.b, [TileType(t.dtype)] * 2, lambda *args: [args[0 if reverse else 1]])
         return self.b.emit(tiles.ThreadReduce, [scanned], axis=axis, body=body)
 
-    def _before(self, totals: Tiles, reverse: bool) -> tuple[Tiles, Value]:
-        """What is combined of the totals of all lanes before each, and which lanes have one before them."""
-        layout, axis = totals[0].layout, self.axis
+    def _before(self, totals: Tiles, axis: int, reverse: bool) -> tuple[Tiles, Value, Tiles]:
+        """What is combined of the totals of all lanes before each, which lanes have one before them, and the totals of
+        all lanes, which each has."""
+        layout = totals[0].layout
         lanes = {image[axis]: 1 << i for i, image in enumerate(layout.images(LANE)) if image[axis]}
         before, seen = totals, 0
         for bit in sorted(lanes):
@@ -152,7 +161,30 @@ class _Stages:
             first, second = self._select(behind, others, totals), self._select(behind, totals, others)
             totals = self.combine(first, second)
             seen |= bit
-        return before, self._has_bits(layout, axis, seen, clear=reverse)
+        return before, self._has_bits(layout, axis, seen, clear=reverse), totals
+
+    def _before_warps(self, before: Tiles, valid: Value, totals: Tiles, reverse: bool) -> tuple[Tiles, Value]:
+        """``before`` and ``valid`` with what is combined of the ``totals`` of all warps before each."""
+        axis, b = self.axis, self.b
+        lanes, count = totals[0].tile.shape[axis + 1], totals[0].tile.shape[axis]
+        totals = [b.emit(tiles.DropBits, v, axis=axis + 1, bits=lanes - 1) for v in totals]
+        layout = totals[0].layout
+        of_all = self._gathered(totals, axis)
+        order = [*reversed(range(count))] if reverse else [*range(count)]
+
+        def spread(values: Sequence[Value], target: LinearLayout) -> Tiles:
+            types = (TileType(v.tile.dtype, target.shape, target) for v in values)
+            return [b.emit(tiles.BroadcastDistributed, v, type=t) for v, t in zip(values, types)]
+
+        def total(warp: int) -> Tiles:
+            return spread([b.emit(Part, v, axis=axis, size=1, index=warp) for v in of_all], layout)
+
+        sums = total(order[0])
+        for warp in order[1:-1]:
+            sums = self._select(self._beyond(layout, axis, warp, reverse), self.combine(sums, total(warp)), sums)
+        *sums, behind = spread([*sums, self._beyond(layout, axis, order[0], reverse)], before[0].layout)
+        both = self._select(valid, self.combine(sums, before), sums)
+        return self._select(behind, both, before), b.emit(Or, valid, behind)
 
     def _after(self, scanned: Sequence[Value], before: Tiles, valid: Value) -> Tiles:
         layout = scanned[0].layout
@@ -174,14 +206,20 @@ class _Stages:
 
     def _has_bits(self, layout: LinearLayout, axis: int, bits: int, *, clear: bool = False) -> Value:
         """Where the coordinate along ``axis`` has any of ``bits`` set, or clear."""
-        after = 1
-        for n in layout.shape[axis + 1 :]:
-            after *= n
-        mask = bits * after
-        index = self.b.emit(Iota, type=TileType(int32, layout.shape, layout))
+        return self._compared(layout, axis, bits, CmpPredicate.NE, bits if clear else 0)
+
+    def _beyond(self, layout: LinearLayout, axis: int, place: int, reverse: bool) -> Value:
+        """Where the coordinate along ``axis`` is above ``place``, or below."""
+        predicate = CmpPredicate.LT if reverse else CmpPredicate.GT
+        return self._compared(layout, axis, layout.shape[axis] - 1, predicate, place)
+
+    def _compared(self, layout: LinearLayout, axis: int, bits: int, predicate: CmpPredicate, number: int) -> Value:
+        """How ``bits`` of the coordinate along ``axis`` compare to a ``number``."""
+        after = math.prod(layout.shape[axis + 1 :])
         want = TileType(int32, layout.shape, layout)
-        masked = self.b.emit(And, index, _full(self.b, mask, want))
-        return self.b.emit(Cmp, masked, _full(self.b, mask if clear else 0, want), predicate=CmpPredicate.NE)
+        index = self.b.emit(Iota, type=want)
+        masked = self.b.emit(And, index, _full(self.b, bits * after, want))
+        return self.b.emit(Cmp, masked, _full(self.b, number * after, want), predicate=predicate)
 
 
 def _full(b: Builder, value: int, t: TileType) -> Value:
