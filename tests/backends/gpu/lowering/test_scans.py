@@ -1,8 +1,11 @@
 """Scans across threads and warps combine in order."""
+
 from __future__ import annotations
+
 import numpy as np
 import pytest
 from support.ptx.backend import ptx_backend
+
 import tilewright as ct
 
 
@@ -16,7 +19,10 @@ def affine(x, y, out, other, REVERSE: ct.Constant[bool], ROWS: ct.Constant[int],
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize(("rows", "columns", "warps"), [(1, 2048, 4), (1, 1024, 8), (2, 1024, 8), (1, 512, 2), (4, 256, 2), (1, 64, 4), (1, 4096, 2)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "warps"),
+    [(1, 2048, 4), (1, 1024, 8), (2, 1024, 8), (1, 512, 2), (4, 256, 2), (1, 64, 4), (1, 4096, 2)],
+)
 def test_scans_across_warps(rows: int, columns: int, warps: int, reverse: bool) -> None:
     rng = np.random.default_rng(3)
     given = [rng.integers(-9, 9, (rows, columns)).astype(np.int32) | 1 for _ in range(2)]
