@@ -245,11 +245,12 @@ class _Assigner:
             given = {v: self.b.emit(Splat, self.get(v, None), type=t) for v, t in types.items()}
         if isinstance(op, memory.Load):
             made = self._global_load(op, lambda v: given[v], 1)
+        elif isinstance(op, memory.AtomicRmw) and rank:
+            mask = None if op.mask is None else given[op.mask]
+            how = {**op.attributes, "vector": self._vector(op, layout)}
+            made = self.b.emit(memory.AtomicRmw, given[op.ptrs], given[op.value], mask, **how)
         else:
-            cloned = self._clone(op, lambda v: given[v])
-            if isinstance(op, memory.AtomicRmw) and rank:
-                cloned.attributes["vector"] = self._vector(op, layout)
-            (made,) = cloned.results
+            made = self._clone(op, lambda v: given[v]).result
         if op.result.users:
             found = made if layout.is_injective else from_owners(self.b, made)
             self._bind(op.result, found if rank else self.b.emit(Reshape, found, shape=()))
