@@ -5,8 +5,6 @@ They look at what the front end made: a kernel without MMA ops is told from othe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tilewright.analysis.gpu.contiguity import Contiguity
 from tilewright.analysis.gpu.target import GpuTarget, parse_target
 from tilewright.analysis.manager import AnalysisManager
@@ -14,12 +12,12 @@ from tilewright.analysis.mma_graph import is_factor, operand_source
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.gpu.hints import with_resolved_hints
-from tilewright.ir.core import Function, Value
+from tilewright.ir.core import Function
 from tilewright.ir.dtypes import float32, float64
-from tilewright.ir.ops.arith import And, Cast
+from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu.wgmma import ROWS
 from tilewright.ir.ops.linear import Mma, MmaOp
-from tilewright.ir.ops.memory import Load
+from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.transforms.canonicalize import Canonicalize
@@ -39,9 +37,9 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here: all of GPUs with a memory for accumulators,
-    which only others use; on Hopper those with operands of 16 bits that threads compute, or gather by several indices,
-    but none of a kernel with lists, as only here launches pass these without a copy; on other GPUs those with operands
-    that lie in memory so that threads load less than four bytes at once.
+    which only others use; on Hopper those with operands of 16 bits that threads compute, or gather by indices of each
+    step, but none of a kernel with lists, as only here launches pass these without a copy; on other GPUs those with
+    operands that lie in memory so that threads load less than four bytes at once.
     See benchmarks/results/gpu_products.md."""
     mmas = function.ops_of(MmaOp)
     if not mmas or not all(op.x.tile.element.is_floating for op in mmas):
@@ -69,8 +67,8 @@ def _is_loaded_singly(function: Function, target: GpuTarget) -> bool:
 
 def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
     """Whether warp groups do not multiply all MMA ops, which may be divided and transposed for them, but for small ones
-    and all of float32 and float64, or threads put an operand of 16 bits into shared memory, but for a left one that
-    they gather by one index, or a right one that is converted."""
+    and all of float32 and float64, or threads put an operand of 16 bits into shared memory through registers, but for a
+    right one that is converted."""
     optimized = with_resolved_hints(optimize(function), target)
     divided = reshaped(run_passes(optimized, (SplitMma(target), SplitSteps())), TransposeMma())
     divided = run_passes(divided, (LegalizeMma(),))
@@ -82,19 +80,19 @@ def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
         elif isinstance(op, Mma) and op.y.tile.element.bytes == 2:
             left, right = choice.mmas[op]
             cast = isinstance(op.y.op, Cast) and isinstance(operand_source(op.y), Load)
-            gathered = choice.staged.get(op.x)
-            staged = op.y in choice.staged or (gathered is not None and not _has_one_bound(gathered.load))
-            if staged or (cast and left is not None and right is None):
+            staged = [choice.staged[v].load for v in (op.x, op.y) if v in choice.staged]
+            if not all(_is_copied(load, divided) for load in staged):
+                return True
+            if cast and left is not None and right is None:
                 return True
     return False
 
 
-def _has_one_bound(load: Load | None) -> bool:
-    """Whether what threads ``load`` are elements of an array of one axis."""
-    mask = None if load is None else load.mask
-    both = [] if mask is None else [v for v in reachable([mask], _conjuncts) if isinstance(v.op, And)]
-    return load is not None and len(both) <= 1
-
-
-def _conjuncts(mask: Value) -> Sequence[Value]:
-    return mask.op.operands if isinstance(mask.op, And) else []
+def _is_copied(load: Load | None, function: Function) -> bool:
+    """Whether threads copy what they ``load`` past registers, from where they know before the step."""
+    if load is None:
+        return False
+    _, vector = widest_access(load, AnalysisManager(function).get(Contiguity))
+    within = reachable([load.ptrs], lambda v: v.op.operands if v.op is not None and v.op.block is load.block else ())
+    known = not any(isinstance(v.op, (Load, LoadView)) for v in within)
+    return known and vector * load.result.tile.element.bytes >= COPY_BYTES[0]
