@@ -320,3 +320,46 @@ def test_blocks_that_end_early_leave_the_others_as_they_are(make: Callable[[], A
     assert np.linalg.norm(o[:128].astype(np.float64) - wanted) < 1e-2 * np.linalg.norm(wanted)
     assert not o[128:].astype(np.float32).any()
     assert found[-1].hints["occupancy"] == 5 and shared_bytes(found[-1]) < 25 * 1024
+
+
+def capped(
+    q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array, M: ct.Constant[int], N: ct.Constant[int], D: ct.Constant[int]
+) -> None:
+    """Attention with a soft cap of one."""
+    i = ct.bid(0)
+    x = ct.load(q, (i, 0), (M, D))
+    total = ct.zeros((M, D), ct.float32)
+    most, size = ct.full((M, 1), -1e30, ct.float32), ct.zeros((M, 1), ct.float32)
+    for j in range(ct.cdiv(k.shape[0], N)):
+        scores = ct.mma(x, ct.transpose(ct.load(k, (j, 0), (N, D))), ct.zeros((M, N), ct.float32))
+        scores = ct.tanh(scores)
+        now = ct.maximum(most, ct.max(scores, axis=1, keepdims=True))
+        weights, old = ct.exp(scores - now), ct.exp(most - now)
+        size = size * old + ct.sum(weights, axis=1, keepdims=True)
+        total = ct.mma(weights.astype(q.dtype), ct.load(v, (j, 0), (N, D)), total * old)
+        most = now
+    ct.store(o, (i, 0), (total / size).astype(o.dtype))
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize(("D", "rotated"), [(64, False), (256, True)])
+def test_with_a_soft_cap_wide_heads_have_the_next_scores_beside_the_softmax(
+    D: int, rotated: bool, make: Callable[[], Any]
+) -> None:
+    rng, length = np.random.default_rng(D), 128
+    q, k, v, o = (aligned((length, D), np.float16) for _ in range(4))
+    for x in (q, k, v):
+        x[...] = rng.standard_normal(x.shape) / 8
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    with observed_passes(see), make() as backend:
+        ct.launch(None, (length // 64,), ct.kernel(capped), (q, k, v, o, 64, 32, D), backend=backend)
+    weights = np.exp(np.tanh(q.astype(np.float64) @ k.astype(np.float64).T))
+    assert np.abs(o.astype(np.float64) - weights @ v.astype(np.float64) / weights.sum(1, keepdims=True)).max() < 2e-3
+    assert not found[-1].ops_of(WarpSpecialize)
+    late = [op for op in found[-1].ops_of(Wgmma) if op.block is not None and op.x in op.block.args]
+    assert bool(late) == rotated

@@ -31,7 +31,13 @@ from tilewright.transforms.gpu.fetch_rings import (
     rings_of,
     staged_bytes,
 )
-from tilewright.transforms.gpu.occupancy import all_gathered, choose_copies, ctas_of_attention, ctas_of_gathers
+from tilewright.transforms.gpu.occupancy import (
+    MOST_WIDTH,
+    all_gathered,
+    choose_copies,
+    ctas_of_attention,
+    ctas_of_gathers,
+)
 from tilewright.transforms.gpu.specialize_warps import Consumer, begun
 
 # Of each ring: descriptors do not change, and MMA ops of other tiles take as long as a fetch. More are no faster:
@@ -83,6 +89,11 @@ def _is_rotated(function: Function) -> bool:
     """Whether an MMA op multiplies what a loop has computed in the iteration before."""
     mmas = iter(function.ops_of(Wgmma))
     return any(op.block is not None and op.x in op.block.args for op in mmas)
+
+
+def is_wide(function: Function) -> bool:
+    """Whether sums of the MMA ops are wider than those of heads with which a warp group has them twice."""
+    return max(op.acc.tile.shape[1] for op in function.ops_of(Wgmma)) > MOST_WIDTH
 
 
 def _waits_often(function: Function) -> bool:
@@ -145,7 +156,8 @@ class InlineFetches:
             copies, deeper = choose_copies(function, rings, self.limit, ctas, self.blocks)
         elif rings:
             room = share_of_sm(self.limit, ctas) - BARRIERS - staged_bytes(function)  # results come later
-            large = _is_rotated(function) and sum(r.bytes for r in rings if r.depth) >= _LARGE_STEP
+            step = sum(r.bytes for r in rings if r.depth)
+            large = _is_rotated(function) and (step >= _LARGE_STEP or is_wide(function))
             most = 2 if large or _waits_often(function) else _STAGES
             choose_stages(rings[::-1] if large else rings, room, most)
         b, values = begun(function)

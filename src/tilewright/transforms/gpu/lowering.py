@@ -25,7 +25,7 @@ from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.hoist_loads import HoistLoads
 from tilewright.transforms.gpu.hoist_mma import HoistMma
 from tilewright.transforms.gpu.induction_variables import InductionVariables
-from tilewright.transforms.gpu.inline_fetches import InlineFetches, ctas_with_inline_fetches
+from tilewright.transforms.gpu.inline_fetches import InlineFetches, ctas_with_inline_fetches, is_wide
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
@@ -167,8 +167,8 @@ def reshaped(function: Function, shaping: Pass) -> Function:
 def _chosen(function: Function, chosen: ChooseWgmma, limit: int, blocks: int, *, staged: bool) -> tuple[Function, int]:
     """``function`` with MMA ops of warp groups, and how many CTAs an SM holds whose warps load for themselves, also
     where right operands are ``staged``: of the transposed MMA ops of few queries, for which many CTAs run. With the
-    ``tanh`` of a soft cap, which the branch of a merged loop would follow, their loops stay apart; without, two of them
-    have the next scores beside the softmax, as warps have for which others load."""
+    ``tanh`` of a soft cap, which the branch of a merged loop would follow, their loops stay apart; without, and of wide
+    heads, two CTAs have the next scores beside the softmax, as warps have for which others load."""
     passes = LegalizeMma(), chosen, MulticastFetches()
     function = reshaped(function, SkipMasks())
     merged = run_passes(function, (MergeLoops(),))
@@ -178,7 +178,7 @@ def _chosen(function: Function, chosen: ChooseWgmma, limit: int, blocks: int, *,
     capped = ctas > 0 and function.ops_of(Tanh)
     if capped and merged is not function:
         made = run_passes(function, passes)
-    if WGMMA_WARPS in made.hints and (ctas == 0 or (ctas == _ROTATED and not capped)):
+    if WGMMA_WARPS in made.hints and (ctas == 0 or (ctas == _ROTATED and (not capped or is_wide(made)))):
         made = run_passes(made, (RotateMma(made.hints[WGMMA_WARPS]),))
     return made, ctas
 

@@ -49,7 +49,7 @@ _WORDS_BESIDE_LOADS = 8
 _LEAST_STAGES = 3  # of each of two CTAs
 _MOST_COPIES = 6  # of what threads gather
 _WORDS_BESIDE_GATHERS = 38  # of a thread, with the addresses of what it copies: 64x64 and 128x128 (ptxas 13.5)
-_MOST_WIDTH = 128  # of heads, times two warp groups, with which several CTAs pay: benchmarks/results/gpu_attention.md
+MOST_WIDTH = 128  # of heads, times two warp groups, with which several CTAs pay: benchmarks/results/gpu_attention.md
 # Of a thread for what is no sum or operand: 64x64 tiles of width 128 take 159 of their own choice (ptxas 13.5).
 _OTHER_REGISTERS = 48
 
@@ -101,7 +101,7 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
     if asked == 1 or not last or (through and not staged):
         return 0
-    if warps > GROUP_WARPS and max(op.acc.tile.shape[1] for op in last) * warps // GROUP_WARPS > _MOST_WIDTH:
+    if warps > GROUP_WARPS and max(op.acc.tile.shape[1] for op in last) * warps // GROUP_WARPS > MOST_WIDTH:
         return 0
     if not all(op in last or any(q.block is op.block and depends(q, op) for q in last) for op in mmas):
         return 0
