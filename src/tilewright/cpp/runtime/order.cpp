@@ -230,4 +230,6 @@ void wait_for(cudaStream_t stream, list<unsigned long long> const& marked) {
 }  // namespace tilewright
 
 // For files with CUDA_API_PER_THREAD_DEFAULT_STREAM.
-extern "C" void __tw_threads_have_streams() { tilewright::threads_have_streams = true; }
+extern "C" {
+void __tw_threads_have_streams() { tilewright::threads_have_streams = true; }
+}

@@ -21,25 +21,29 @@ _MARKER = re.compile(r'#(?: |line )(\d+) "((?:[^"\\]|\\.)*)"')
 def as_written(loc: Loc, compiled: str, name: str) -> Loc:
     """``loc``, in the text ``compiled`` of the file ``name``, with the column that its word has in the line that the
     user wrote: launches and macros are longer in what is compiled."""
-    written, number, file = linecache.getline(loc.file, loc.line).rstrip("\n"), 0, name
-    lines = []  # that are, or are parts of, the line of `loc`
+    written, number, file, goes_on = linecache.getline(loc.file, loc.line).rstrip("\n"), 0, name, False
+    lines: list[str] = []  # of `loc`: macros may make several; launches cut them into parts, which stay at their places
     for line in compiled.split("\n"):
         if (marker := _MARKER.match(line)) is not None:
-            number, file = int(marker[1]) - 1, marker[2]
+            number, file, goes_on = int(marker[1]) - 1, marker[2], line.startswith("#line ")
             continue
         number += 1
-        if (file, number) == (loc.file, loc.line) and len(line) > loc.column:
-            lines.append(line)
-    first = (len(line) - len(line.lstrip()) for line in lines)
-    if not any(line[at : loc.column + 1] == written[at : loc.column + 1] for line, at in zip(lines, first)):
-        for line in lines:
-            word = next((m for m in re.finditer(r"\w+|\S", line) if m.end() > loc.column), None)
-            columns = [m.start() for m in re.finditer(r"\w+|\S", written) if word is not None and m[0] == word[0]]
-            if word is not None and columns:
-                before = len(re.findall(rf"(?<!\w){re.escape(word[0])}(?!\w)", line[: word.start()]))
-                return replace(loc, column=columns[min(before, len(columns) - 1)])
-        if written and lines:  # a macro has it
-            return replace(loc, column=len(written) - len(written.lstrip()))
+        if (file, number) == (loc.file, loc.line):
+            start = len(line) - len(line.lstrip())
+            if start <= loc.column < len(line) and line[start : loc.column + 1] == written[start : loc.column + 1]:
+                return loc
+            whole = lines.pop() if goes_on and lines else ""
+            lines.append(whole[:start].ljust(start) + line[start:] + whole[len(line) :])
+        goes_on = False
+    lines = [line for line in lines if len(line) > loc.column]
+    for line in lines:
+        word = next((m for m in re.finditer(r"\w+|\S", line) if m.end() > loc.column), None)
+        columns = [m.start() for m in re.finditer(r"\w+|\S", written) if word is not None and m[0] == word[0]]
+        if word is not None and columns:
+            before = len(re.findall(rf"(?<!\w){re.escape(word[0])}(?!\w)", line[: word.start()]))
+            return replace(loc, column=columns[min(before, len(columns) - 1)])
+    if written and lines:  # a macro has it
+        return replace(loc, column=len(written) - len(written.lstrip()))
     return loc
 
 
