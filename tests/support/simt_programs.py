@@ -89,6 +89,7 @@ MORE = """
   cudaMallocManaged(&p, 4096);
   votes<<<1, 64>>>(p);
   tile<<<1>>>(p);
+  cudaDeviceSynchronize();
   unsigned ballot = 0, wrong = 0; for (int i = 0; i < 32; i += 3) ballot |= 1u << i;
   for (int t = 0; t < 64; ++t) {
     int lane = t % 32, up = lane % 8 < 2 ? lane : lane - 2;
@@ -96,14 +97,17 @@ MORE = """
   }
   cudaMemset(p, 0, 4096);
   counted<<<3, 100>>>(p);
+  cudaDeviceSynchronize();
   printf("%u wrong, %d %d %d, %d %d %d\\n", wrong, p[0], p[1], p[2], p[3] > 0, p[4] > 0, p[5] > 0);
   several<<<1, dim3(2, 3, 4)>>>(Numbers{7.5, {1, 2, 3, 4, 5}}, 'a', p, dim3(1, 1, 4));
+  cudaDeviceSynchronize();
   wrong = 0;
   int const powers[4] = {1, 10, 100, 1000};
   for (int i = 0; i < 24; ++i) wrong += p[i] != 7 + 1 + i % 5 + 'a' + powers[i % 4] + recursive(i % 5) + 1;
   __half* h; __nv_bfloat162* b; cudaMallocManaged(&h, 64); cudaMallocManaged(&b, 128);
   for (int i = 0; i < 32; ++i) { h[i] = __half(i); b[i] = __floats2bfloat162_rn(i, i); }
   groups<<<1, 32>>>(h, b, p);
+  cudaDeviceSynchronize();
   printf("%g %g %g %d %d\\n", float(h[5]), float(b[3].x), float(b[3].y), p[0], p[31]);
   fill<<<1, 1025>>>(nullptr, 1, 0);
   printf("%u wrong, %s\\n", wrong, cudaGetErrorName(cudaGetLastError()));
@@ -116,7 +120,7 @@ SPLIT = """#include <cstdio>
 struct Numbers { int a; int b[4]; };
 #define KERNEL template <int Way> __global__ void
 #define W8 __syncwarp(); __syncwarp(); __syncwarp(); __syncwarp(); __syncwarp(); __syncwarp(); __syncwarp(); __syncwarp();
-#define BEGIN if constexpr (Way == 1) __syncwarp(); if constexpr (Way == 2) { W8 W8 W8 W8 } int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
+#define BEGIN if constexpr (Way == 1) __syncwarp(); if constexpr (Way == 2) { W8 W8 W8 W8 W8 W8 W8 W8 } int t = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
 __device__ int rotate(int* s, int t, int n) { s[t] = t * 3; __syncthreads(); int v = s[(t + 1) % n]; __syncthreads(); return v; }
 KERNEL reduce(Numbers n, int* out) {
   BEGIN;
