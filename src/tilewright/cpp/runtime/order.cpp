@@ -42,6 +42,21 @@ struct ordering {
     ~ordering() { pthread_mutex_unlock(&order_mutex); }
 };
 
+// A process that was forked has no threads of the runtime: what they had to do is none of its work.
+static void begin_anew() {
+    order_mutex = PTHREAD_MUTEX_INITIALIZER;
+    changed_order = PTHREAD_COND_INITIALIZER;
+    pending = {};
+    for (lane& each : lanes) each.ended = each.asked;
+}
+static void keep_through_forks() {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, [] {
+        pthread_atfork([] { pthread_mutex_lock(&order_mutex); }, [] { pthread_mutex_unlock(&order_mutex); }, begin_anew);
+        keep_lock_through_forks();  // which is had first
+    });
+}
+
 static unsigned free_lane(bool blocking) {
     unsigned at = 0;
     if (!lanes.count) lanes.add({0, 0, {}, true, true});
@@ -130,23 +145,27 @@ static void start_threads(unsigned spare) {
     for (pthread_t made; ready > spare && pthread_create(&made, nullptr, do_work, nullptr) == 0; --ready) pthread_detach(made);
 }
 
-bool begin_turn(cudaStream_t stream, turn* number) {
+bool begin_turn(cudaStream_t stream, turn* number, bool waits, counts* before) {
+    keep_through_forks();
     ordering_of here(stream);
     counts const after = runs_after(here.lane);
     lane& own = lanes[here.lane];
     own.after.clear();
     own.after = after;
     *number = {here.lane, ++own.asked};
-    return has_ended(after);
+    bool const ready = has_ended(after);
+    if (!ready || waits) raise(*before, after);
+    return ready;
 }
 void end_turn(turn number) {
     ordering here;
     end(number);
     if (pending.count) start_threads(0);
 }
-cudaError_t do_later(turn number, node const& what, bool ready) {
+cudaError_t do_later(turn number, counts const& after, node const& what, bool ready) {
     auto* made = (task*)calloc(1, sizeof(task));
     made->number = number;
+    made->after = after;
     made->what = what;
     timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -154,7 +173,6 @@ cudaError_t do_later(turn number, node const& what, bool ready) {
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     ordering here;
-    raise(made->after, lanes[number.lane].after);
     pending.add(made);
     start_threads(0);
     while (ready && pending.holds(made) && !made->idle && pthread_cond_timedwait(&changed_order, &order_mutex, &until) == 0) {}

@@ -60,6 +60,7 @@ struct locked {
     locked();
     ~locked();
 };
+void keep_lock_through_forks();
 
 // What a kernel gets apart: an argument, or a part of one. Its bytes, and where it is: the position of the argument, and
 // the first byte in it.
@@ -191,9 +192,10 @@ struct turn {
     unsigned lane;
     unsigned long long count;
 };
-bool begin_turn(cudaStream_t stream, turn* number);  // whether all before it has ended
+// Whether all before it has ended; if not, or where it `waits`, what that is.
+bool begin_turn(cudaStream_t stream, turn* number, bool waits, list<unsigned long long>* after);
 void end_turn(turn number);
-cudaError_t do_later(turn number, node const& what, bool ready);
+cudaError_t do_later(turn number, list<unsigned long long> const& after, node const& what, bool ready);  // takes `after`
 cudaError_t join(cudaStream_t stream, bool ask);  // waits for all work of a stream; `ask`: says cudaErrorNotReady instead
 cudaError_t join(list<unsigned long long> const& marked, bool ask);
 cudaError_t join_all();
@@ -239,8 +241,9 @@ cudaError_t done_in_turn(turn number, F now) {
 template <typename Now, typename Later>
 cudaError_t in_order(cudaStream_t stream, bool waits, Now now, Later later) {
     turn number;
-    bool const ready = begin_turn(stream, &number);
-    if (!ready || waits) return do_later(number, later(), ready);
+    list<unsigned long long> after{};
+    bool const ready = begin_turn(stream, &number, waits, &after);
+    if (!ready || waits) return do_later(number, after, later(), ready);
     cudaError_t const error = done_in_turn(number, now);
     end_turn(number);
     return error;

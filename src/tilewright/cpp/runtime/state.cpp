@@ -8,6 +8,10 @@ namespace tilewright {
 static pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 locked::locked() { pthread_mutex_lock(&mutex); }
 locked::~locked() { pthread_mutex_unlock(&mutex); }
+void keep_lock_through_forks() {
+    pthread_atfork([] { pthread_mutex_lock(&mutex); }, [] { pthread_mutex_unlock(&mutex); },
+                   [] { mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; });
+}
 
 static cudaError_t failed = cudaSuccess;  // what broke the device
 static thread_local cudaError_t last = cudaSuccess;
