@@ -153,15 +153,26 @@ def guard(
     ends = {_end(blocks[name]) for name in behind} - {None}
     if (len(ends) != 1 and not join) or not ends <= {0, *quiet}:
         return None
-    of_work = set(reachable([work] if exact[at] else [work, skip], lambda name: blocks[name].successors()))
     before = {other: {name for name in prefix if other in blocks[name].successors()} for other in prefix}
     leading = set(reachable(before[at], before.__getitem__))  # to where threads part
-    asked, body = [], []
+    asked = [
+        block if name != at else replace(block, lines=_going_to(block, skip, bounds[at]))
+        for name, block in blocks.items()
+        if name in prefix
+    ]
+    return Guard(asked, _body(blocks, at, [work] if exact[at] else [work, skip], leading, join), values.number)
+
+
+def _body(
+    blocks: Mapping[str, Block], at: str, ways: Sequence[str], leading: Collection[str], join: str
+) -> list[Block]:
+    """The ``blocks`` of those who do something: from those ``leading`` to the one ``at`` which threads part, along the
+    ``ways`` that they go, to where all meet again."""
+    of_work = set(reachable(ways, lambda name: blocks[name].successors()))
+    body = []
     for name, block in blocks.items():
-        if name in prefix:
-            asked.append(block if name != at else replace(block, lines=_going_to(block, skip, bounds[at])))
         if name == at:
-            body.append(replace(block, lines=_going_to(block, work, ())) if exact[at] else block)
+            body.append(replace(block, lines=_going_to(block, ways[0], ())) if len(ways) == 1 else block)
         elif name in leading:
             to = [n for n in block.successors() if n in leading or n == at]
             body.append(block if len(to) > 1 else replace(block, lines=_going_to(block, to[0], ())))
@@ -169,7 +180,7 @@ def guard(
             body.append(replace(block, lines=["  ret void"], barrier=0))
         elif name in of_work:
             body.append(block)
-    return Guard(asked, body, values.number)
+    return body
 
 
 def _going_to(block: Block, target: str, before: Sequence[str]) -> list[str]:

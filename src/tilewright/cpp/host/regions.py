@@ -5,7 +5,7 @@ It checks that the threads ended a region at the same barrier, and goes on with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.backends.native.templates import filled
@@ -145,23 +145,14 @@ def _unrolled(region: Sequence[Block], whole: str) -> dict[str, str]:
     return found
 
 
-def _region(
-    kernel: Split,
-    region: Sequence[Block],
-    even: Sequence[str],
-    words: Reads | None,
-    leaving: Sequence[str],
-    whole: str,
-) -> list[str]:
-    used = names_in(region)
-    loads, becomes = _permuted(words) if words else ([], {})
-    becomes.update(_unrolled(region, whole))
-    lines = [f"  {IN_BLOCK} = trunc i64 %tw.thread to i32"]
-    lines += [f"  %tw.c12 = {'trunc i64 %tw.lane to i32' if kernel.by_warps else f'and i32 {IN_BLOCK}, 31'}"]
-    lines += ["  %tw.row = mul i32 %tw.c1, %tw.c6", f"  {IN_PLANE} = add i32 %tw.c0, %tw.row"]
+def _variables(
+    kernel: Split, region: Sequence[Block], used: Collection[str], even: Sequence[str], leaving: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The variables of a thread that ``region`` has ``used``, and what stores those that are ``leaving`` it, or are in
+    the frame, at its end."""
     allocas = ((name, type) for name, type in kernel.allocas.items() if name in used and name not in kernel.frame)
-    lines += [f"  {name} = alloca {type}{kernel.alignments.get(name, '')}" for name, type in allocas]
-    leave, ends, given = list[str](), list[str](), dict[str, str]()
+    lines = [f"  {name} = alloca {type}{kernel.alignments.get(name, '')}" for name, type in allocas]
+    leave = list[str]()
     for i, name in enumerate(kernel.uniform):
         type = kernel.allocas[name]
         if name in used:
@@ -185,9 +176,28 @@ def _region(
         lines += [f"  %tw.v{i} = load {type}, ptr {first}", f"  store {type} %tw.v{i}, ptr {name}"]
         if any(i.op == "store" and i.variable == name for b in region for i in map(instruction, b.lines)):
             leave += [f"  %tw.w{i} = load {type}, ptr {name}", f"  store {type} %tw.w{i}, ptr %tw.p{i}"]
-    for i, name in enumerate(kernel.recomputed):
-        lines += _again(kernel, name, i) if name in used else []
+    return lines, leave
+
+
+def _region(
+    kernel: Split,
+    region: Sequence[Block],
+    even: Sequence[str],
+    words: Reads | None,
+    leaving: Sequence[str],
+    whole: str,
+) -> list[str]:
+    used = names_in(region)
+    loads, becomes = _permuted(words) if words else ([], {})
+    becomes.update(_unrolled(region, whole))
+    lines = [f"  {IN_BLOCK} = trunc i64 %tw.thread to i32"]
+    lines += [f"  %tw.c12 = {'trunc i64 %tw.lane to i32' if kernel.by_warps else f'and i32 {IN_BLOCK}, 31'}"]
+    lines += ["  %tw.row = mul i32 %tw.c1, %tw.c6", f"  {IN_PLANE} = add i32 %tw.c0, %tw.row"]
+    kept, leave = _variables(kernel, region, used, even, leaving)
+    lines += kept
+    lines += [line for i, name in enumerate(kernel.recomputed) if name in used for line in _again(kernel, name, i)]
     lines += [*loads, f"  br label %{region[0].label}"]
+    ends, given = list[str](), dict[str, str]()
     # One exit, so that what leaves is stored once: stores that LLVM merges are not known to be of one thread only.
     for number, block in enumerate(region):
         lines.append(f"{block.label}:")

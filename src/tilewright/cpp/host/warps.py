@@ -119,14 +119,10 @@ def _together(
         return "\n".join(simt_lines("apart", name=names.together))
     rows = any(kernel.knows_rows(k) for k in range(len(kernel.regions)))
     kept = kept_by_warps(kernel)
-    even = even_counts(kernel)
-    live = variables_live(kernel.regions, {name: kernel.allocas[name] for name in kept})
+    even, live = even_counts(kernel), variables_live(kernel.regions, {name: kernel.allocas[name] for name in kept})
     frame = [f"%{'l' if name in kept else 'f'}{i}" for i, name in enumerate(kernel.frame)]
     owned = [(i, name) for i, name in enumerate(kernel.frame) if name in kept]
-    finished: list[str] = []
-    stopped: list[str] = []
-    regions: list[str] = []
-    arrays: list[str] = []
+    finished, stopped, regions, arrays = list[str](), list[str](), list[str](), list[str]()
     for k, region in enumerate(kernel.regions):
         ends = sorted({block.barrier for block in region if block.barrier or any("  ret " in n for n in block.lines)})
         words = f"%r{k}.given", f"%r{k}.taken"
@@ -136,21 +132,13 @@ def _together(
         region_name = names.permuted(k) if found else names.even(k) if k in even else names.region(k)
         region_name = names.some(k) if few else region_name
         call = _call(region_name, arguments, f"r{k}", [f"%r{k}.x", "%y", "%z"], words, own, f"%r{k}.wide")
-        asked = list[str]()
-        if few:
-            ask = _call(names.asked(k), arguments, f"r{k}.a", ["%x", "%y", "%z"], words, own, "0", "ptr %bound")
-            base = "%from" if kernel.guards[k].number == IN_BLOCK else "%x"
-            asked = simt_lines("together some", r=f"r{k}.", call=f"{ask}{locations[1]}", base=base, lanes=LANES)
+        asked = _asked(kernel, k, names, arguments, words, own, locations[1]) if few else []
         to = [line for end in ends for line in _goes_on(kernel, k, end, live, permuted, finished)]
         exchange = _Exchange.of(kernel, k, ends, permuted)
         arrays += exchange.arrays()
         regions += _region_together(kernel, k, names, f"{call}{locations[1]}", ends, to, live, exchange, asked)
         stopped.append(f"[ %r{k}.found.wide, %r{k}.stop ]")
-    starts = [0, *(i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.kind != LEAVES)]
-    yields = [i for i in starts if i and kernel.barriers[i - 1].kind == YIELD]
-    read = {name for line in kernel.lines for name in instruction(line).names}
-    waits = ((i, kernel.barriers[i - 1]) for i in starts if i and i not in yields)
-    quiet = [i for i, barrier in waits if barrier.predicate == "0" and barrier.result not in read]
+    starts, yields, quiet = _starts(kernel)
     if not finished:  # it never ends
         return "\n".join(simt_lines("apart", name=names.together))
     lines = simt_lines(
@@ -174,6 +162,32 @@ def _together(
         found=", ".join([*stopped, *(f"[ 0, %r{k}.uneven ]" for k in starts)]),
     )
     return "\n".join(lines)
+
+
+def _starts(kernel: Split) -> tuple[list[int], list[int], list[int]]:
+    """The numbers of the barriers of a block, with 0 for the beginning; those of them that yield, and those that count
+    nothing."""
+    starts = [0, *(i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.kind != LEAVES)]
+    yields = [i for i in starts if i and kernel.barriers[i - 1].kind == YIELD]
+    read = {name for line in kernel.lines for name in instruction(line).names}
+    waits = ((i, kernel.barriers[i - 1]) for i in starts if i and i not in yields)
+    quiet = [i for i, barrier in waits if barrier.predicate == "0" and barrier.result not in read]
+    return starts, yields, quiet
+
+
+def _asked(
+    kernel: Split,
+    k: int,
+    names: Names,
+    arguments: Sequence[str],
+    words: tuple[str, str],
+    own: Sequence[str],
+    location: str,
+) -> list[str]:
+    """What asks how many threads of a warp do something in region ``k``, which a guard parts."""
+    ask = _call(names.asked(k), arguments, f"r{k}.a", ["%x", "%y", "%z"], words, own, "0", "ptr %bound")
+    base = "%from" if kernel.guards[k].number == IN_BLOCK else "%x"
+    return simt_lines("together some", r=f"r{k}.", call=f"{ask}{location}", base=base, lanes=LANES)
 
 
 @dataclass(frozen=True)

@@ -365,14 +365,12 @@ def _narrow_cast(e: ScalarEmitter, op: arith.Cast, source: DType, target: DType,
 _EXP = """{ .reg .b32 scaled, shifted, n, f, power;
 fma.rn.sat.f32 scaled, $1, 0f3BBB989D, 0f3F000000;
 fma.rm.f32 shifted, scaled, 0f437C0000, 0f4B400001;
-sub.rn.f32 n, shifted, 0f4B40007F;
-neg.f32 n, n;
+sub.rn.f32 n, shifted, 0f4B40007F; neg.f32 n, n;
 fma.rn.f32 f, $1, 0f3FB8AA3B, n;
 fma.rn.f32 f, $1, 0f32A57060, f;
 ex2.approx.ftz.f32 f, f;
 shl.b32 power, shifted, 23;
 mul.rn.f32 $0, f, power; }""".replace("\n", " ")
-
 
 # e**x = (2**t)**2 * (1 + d) with t about x * log2(e) / 2 and d what that lacks. The power is squared last, so that the
 # result is subnormal where it has to be. With t rounded down, d is above zero where the power may be infinite, as the
@@ -482,21 +480,19 @@ PREPARED: dict[type[Op], Callable[[ScalarEmitter, Any], Emit]] = {
     floats.Tanh: functools.partial(_approximated, "tanh", exact=_TANH),
 }
 RULES: dict[type[Op], Rule] = {
-    arith.Sqrt: _arithmetic,
     arith.Add: _add,
     arith.Not: _not,
     arith.Sub: _sub,
     arith.Mul: _mul,
-    arith.Div: _arithmetic,
+    **dict.fromkeys((arith.Div, arith.Sqrt), _arithmetic),
     arith.MulHi: _mulhi,
     arith.Neg: _neg,
     arith.Abs: _abs,
     floats.Exp: _exp,
     **dict.fromkeys((floats.Floor, floats.Ceil), _round_to_integer),
     **dict.fromkeys((arith.Rem, arith.And, arith.Or, arith.Xor, arith.Shl, arith.Shr), _shared),
-    **dict.fromkeys((floats.IsNan, floats.IsInf), _shared),
     **dict.fromkeys((floats.Log, floats.Log2, floats.Sin, floats.Cos, floats.Tan, floats.Sinh, floats.Cosh), _shared),
-    **dict.fromkeys((floats.Pow, floats.Atan2), _shared),
+    **dict.fromkeys((floats.Pow, floats.Atan2, floats.IsNan, floats.IsInf), _shared),
     PtrOffset: _offset,
     PtrDiff: _difference,
     arith.Bitcast: _bitcast,
