@@ -243,7 +243,17 @@ def test_a_program_without_python_serves_a_kernel(tmp_path: Path, environment: d
     source = KERNELS[: KERNELS.index("__tile_global__")] + KERNELS[KERNELS.index("__global__ void add") :]
     head = "#include <cstdio>\n#include <cuda_runtime.h>\n"
     (tmp_path / "program.cu").write_text(f"{head}{source}int main() {{ {body} }}\n")
-    command = [sys.executable, "-m", "tilewright", "c++", "--default-stream", "per-thread", "program.cu", "-o", "program"]
+    command = [
+        sys.executable,
+        "-m",
+        "tilewright",
+        "c++",
+        "--default-stream",
+        "per-thread",
+        "program.cu",
+        "-o",
+        "program",
+    ]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True)
     done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.returncode) == ("0 8 1", 0)

@@ -182,7 +182,14 @@ def test_what_is_wrong_in_a_launch_or_a_macro_is_told_where_it_is(
     """At the place that an @ marks."""
     head = "#include <cuda_runtime.h>\n#define LAUNCH(kernel, ...) kernel<<<1, 1>>>(__VA_ARGS__)\n"
     head += '#define ASSEMBLY(p) asm volatile("wgmma.fence.sync.aligned;" :: "l"(p) : "memory")\n'
-    lines = [*head.splitlines(), "__global__ void k(int* p) {", f"  {kernel}", "}", "int main() {", "  int* p = nullptr;"]
+    lines = [
+        *head.splitlines(),
+        "__global__ void k(int* p) {",
+        f"  {kernel}",
+        "}",
+        "int main() {",
+        "  int* p = nullptr;",
+    ]
     lines += [f"  {host}", "}"]
     line = next(number for number, each in enumerate(lines, 1) if "@" in each)
     (tmp_path / "program.cu").write_text("\n".join(lines).replace("@", ""))
