@@ -349,9 +349,11 @@ def test_syntax_errors_show_the_line() -> None:
         ("struct s { float a[2][600]; }", "makes more than 1024 numbers and pointers"),
     ],
 )
-def test_parameters_that_kernels_do_not_take_are_named_where_they_are(type: str, message: str) -> None:
+def test_parameters_that_kernels_do_not_take_are_named_where_they_are(
+    monkeypatch: pytest.MonkeyPatch, type: str, message: str
+) -> None:
     text = f"{PREAMBLE}{type};\n__tile_global__ void k(int n,\n                       s given) {{}}\n"
-    linecache.cache["user.cu"] = len(text), None, text.splitlines(True), "user.cu"
+    monkeypatch.setitem(linecache.cache, "user.cu", (len(text), None, text.splitlines(True), "user.cu"))
     with pytest.raises(TileTypeError, match=f"parameter 2 of the kernel k {message}") as caught:
         Module(text, "user.cu").kernel("k")
     loc = caught.value.loc

@@ -21,6 +21,7 @@ _MARKER = re.compile(r'#(?: |line )(\d+) "((?:[^"\\]|\\.)*)"')
 def as_written(loc: Loc, compiled: str, name: str) -> Loc:
     """``loc``, in the text ``compiled`` of the file ``name``, with the column that its word has in the line that the
     user wrote: launches and macros are longer in what is compiled."""
+    linecache.checkcache(loc.file)  # a text may have the name that another one had
     written, number, file, goes_on = linecache.getline(loc.file, loc.line).rstrip("\n"), 0, name, False
     lines: list[str] = []  # of `loc`: macros may make several; launches cut them into parts, which stay at their places
     for line in compiled.split("\n"):
