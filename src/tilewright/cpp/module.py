@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import linecache
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any, Union
 
 from tilewright.backends.registry import backend_names
 from tilewright.cpp.translation import Request, kernel_function, kernel_names
-from tilewright.frontend.cpp.locations import INCLUDE_DIR
+from tilewright.frontend.cpp.locations import INCLUDE_DIR, quote
 from tilewright.frontend.cpp.source import declared_kernels, with_keywords
 from tilewright.frontend.signature import Signature
 from tilewright.ir.core import Function
@@ -75,7 +74,7 @@ def request_of(
     folders = [os.fspath(folder) for folder in include_dirs if os.path.realpath(folder) != own]
     if isinstance(source_or_path, str) and any(c in source_or_path for c in "\n;{"):
         text, shown = source_or_path, name or "<tile C++>"
-        linecache.cache[shown] = (len(text), None, text.splitlines(True), shown)  # so that messages can quote it
+        quote(shown, text)
     elif not isinstance(source_or_path, (str, os.PathLike)):
         raise TypeError(f"a program is the path of a file or the text of one, not {source_or_path!r}")
     else:

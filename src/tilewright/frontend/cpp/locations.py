@@ -15,18 +15,22 @@ from tilewright.ir.location import UNKNOWN, Loc
 INCLUDE_DIR = Path(__file__).parent / "include"
 
 _LIBRARY = re.compile(r"/ziglang/lib/|^/usr/(?:include|lib)/")  # where compilers keep headers of theirs
-_MARKER = re.compile(r'#(?: |line )(\d+) "((?:[^"\\]|\\.)*)"')
+_MARKER = re.compile(r'#(?: |line )(\d+)(?: "((?:[^"\\]|\\.)*)")?')
+
+
+def quote(name: str, text: str) -> None:
+    """Have messages quote the lines of ``text``, which is in no file, for ``name``; another one may have had that."""
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
 
 
 def as_written(loc: Loc, compiled: str, name: str) -> Loc:
     """``loc``, in the text ``compiled`` of the file ``name``, with the column that its word has in the line that the
     user wrote: launches and macros are longer in what is compiled."""
-    linecache.checkcache(loc.file)  # a text may have the name that another one had
     written, number, file, goes_on = linecache.getline(loc.file, loc.line).rstrip("\n"), 0, name, False
     lines: list[str] = []  # of `loc`: macros may make several; launches cut them into parts, which stay at their places
     for line in compiled.split("\n"):
         if (marker := _MARKER.match(line)) is not None:
-            number, file, goes_on = int(marker[1]) - 1, marker[2], line.startswith("#line ")
+            number, file, goes_on = int(marker[1]) - 1, marker[2] or file, line.startswith("#line ")
             continue
         number += 1
         if (file, number) == (loc.file, loc.line):

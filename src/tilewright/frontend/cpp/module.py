@@ -16,7 +16,7 @@ from tilewright.frontend.cpp.llvm_instruction import debug_of, instruction
 from tilewright.frontend.cpp.llvm_line import lanes_of
 from tilewright.frontend.cpp.llvm_module import parts_of
 from tilewright.frontend.cpp.llvm_text import constant_text, parse_constant, parse_module
-from tilewright.frontend.cpp.locations import Locations
+from tilewright.frontend.cpp.locations import Locations, quote
 from tilewright.frontend.cpp.names import is_instance, source_name
 from tilewright.frontend.cpp.optimize import optimize
 from tilewright.frontend.cpp.parameters import with_pieces
@@ -113,6 +113,8 @@ class Module:
     def _compile(self, expressions: Sequence[str], *, launches: bool = False, types: bool = False) -> str:
         """The unoptimized LLVM module with an entry for each of ``expressions``; ``launches`` are instantiations.
         ``types`` are told where kernels take classes."""
+        if not os.path.isfile(self.name):
+            quote(self.name, self.text)
         requests = "".join(
             f'\n#line 1 "{_request_name(e)}"\n'
             f'extern "C" __attribute__((used)) constinit const auto {_ENTRY}{i} = ::__tw::describe({_address(e)});'
