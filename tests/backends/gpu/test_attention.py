@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.gpu_attention import attention
+from support.gpu_attention import attention, run
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, aligned
 from support.passes import after, without
@@ -34,35 +34,6 @@ from tilewright.transforms.gpu.allocate_shared import shared_bytes
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.instrumentation import observed_passes
-
-
-def run(
-    make: Callable[[], Any], keys: int, M: int, N: int, D: int = 64, causal: bool = False, dtype: Any = np.float16,
-    **hints: int,
-) -> Function:  # fmt: skip
-    """Compare with NumPy, on the backend that ``make`` gives; the function of the gpu stage."""
-    rng = np.random.default_rng(keys)
-    queries = keys if causal else 256
-    q, o = (aligned((queries, D), dtype) for _ in range(2))
-    k, v = (aligned((keys, D), dtype) for _ in range(2))
-    for x in (q, k, v):
-        x[...] = rng.standard_normal(x.shape) / 4
-    scores = q.astype(np.float64) @ k.astype(np.float64).T
-    if causal:
-        scores = np.where(np.tri(queries, keys, dtype=bool), scores, -np.inf)
-    weights = np.exp(scores - scores.max(1, keepdims=True))
-    wanted = weights @ v.astype(np.float64) / weights.sum(1, keepdims=True)
-    found: list[Function] = []
-
-    def see(name: str, function: Function) -> None:
-        if name == InsertBarriers.name:
-            found.append(function)
-
-    with observed_passes(see), make() as backend:
-        kernel = ct.kernel(attention, **hints)
-        ct.launch(None, (queries // M,), kernel, (q, k, v, o, M, N, D, causal), backend=backend)
-    assert np.abs(o.astype(np.float64) - wanted).max() < (2e-3 if dtype is np.float16 else 1e-2)
-    return found[-1]
 
 
 def interpreted() -> Any:

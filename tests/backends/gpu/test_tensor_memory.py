@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.gpu_attention import attention
+from support.gpu_attention import run
 from support.gpu_interpreter import interpreter_backend
-from support.gpu_products import BF16, E4M3, E5M2, Product, aligned, matmul, persistent, random_product
+from support.gpu_products import BF16, E4M3, E5M2, Product, matmul, persistent, random_product
 from support.passes import after, without
 from support.ptx.backend import ptx_backend
 
-import tilewright as ct
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function
 from tilewright.ir.ops.control import For
@@ -83,24 +82,6 @@ def test_sums_of_a_loop_are_loaded_once() -> None:
     assert all(store.parent is not mma.parent for store in function.ops_of(TensorStore))
 
 
-def attend(backend: str, keys: int, M: int, N: int, D: int, causal: bool, dtype: Any = np.float16) -> None:
-    """Compare attention with NumPy."""
-    rng = np.random.default_rng(keys)
-    queries = keys if causal else 256
-    q, o = (aligned((queries, D), dtype) for _ in range(2))
-    k, v = (aligned((keys, D), dtype) for _ in range(2))
-    for x in (q, k, v):
-        x[...] = rng.standard_normal(x.shape) / 4
-    scores = q.astype(np.float64) @ k.astype(np.float64).T
-    if causal:
-        scores = np.where(np.tri(queries, keys, dtype=bool), scores, -np.inf)
-    weights = np.exp(scores - scores.max(1, keepdims=True))
-    wanted = weights @ v.astype(np.float64) / weights.sum(1, keepdims=True)
-    kernel = ct.kernel(attention)
-    ct.launch(None, (queries // M,), kernel, (q, k, v, o, M, N, D, causal), backend=backend)
-    np.testing.assert_allclose(o.astype(np.float64), wanted, atol=0.02 if dtype is BF16 else 4e-3)
-
-
 @pytest.mark.parametrize("make", BACKENDS, ids=["interpreter", "ptx"])
 @pytest.mark.parametrize(
     ("keys", "M", "N", "D", "causal"),
@@ -108,8 +89,7 @@ def attend(backend: str, keys: int, M: int, N: int, D: int, causal: bool, dtype:
 )
 def test_attention(make: Callable[[], Any], keys: int, M: int, N: int, D: int, causal: bool) -> None:
     """The weights are a left operand, through shared memory; sums are scaled in registers."""
-    with make() as backend:
-        function = seen(lambda: attend(backend, keys, M, N, D, causal))
+    function = run(make, keys, M, N, D, causal)
     assert function.ops_of(Tcgen05Mma) and not function.ops_of(GpuMma)
 
 

@@ -90,6 +90,37 @@ def test_loops_count_steps() -> None:
     check(InductionVariables(), BEFORE, after, names=False)
 
 
+def skipping(
+    a: ct.Array, b: ct.Array, skipped: ct.Array, c: ct.Array, N: ct.Constant[int], ADDS: ct.Constant[bool]
+) -> None:
+    """Tiles that follow each other, in the iterations that are not skipped."""
+    total, tile = ct.zeros((64, 64), ct.float32), 0
+    for i in range(N):
+        if ct.load(skipped, (i,), ()) > 0:
+            if ADDS:
+                tile += 2
+            continue
+        total = ct.mma(ct.load(a, (0, tile), (64, 64)), ct.load(b, (tile, 0), (64, 64)), total)
+        tile += 1
+    ct.store(c, (0, 0), total)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("adds", [False, True])
+def test_iterations_that_end_elsewhere(adds: bool, target: str) -> None:
+    """What a loop carries does not follow from the induction variable then."""
+    rng, skipped = np.random.default_rng(3), np.array([0, 1, 0, 0, 1, 0, 0, 0], np.int32)
+    a, b, c = aligned((64, 640), np.float16), aligned((640, 64), np.float16), aligned((64, 64), np.float32)
+    for x in (a, b):
+        x[...] = rng.standard_normal(x.shape)
+    with interpreter_backend(None, target=target) as backend:
+        ct.launch(None, (1,), ct.kernel(skipping), (a, b, skipped, c, len(skipped), adds), backend=backend)
+    steps = np.where(skipped, 2 * adds, 1)
+    tiles = (np.cumsum(steps) - steps)[skipped == 0]
+    wanted = sum(a[:, k * 64 : k * 64 + 64].astype(np.float64) @ b[k * 64 : k * 64 + 64] for k in tiles)
+    np.testing.assert_allclose(c, wanted, atol=1e-3)
+
+
 @pytest.mark.parametrize("limits", [(2, 17), (3, 12), (0, 4), (0, 0), (2, 5), (-2, 6), (-3, -1)])
 def test_results(limits: tuple[int, int]) -> None:
     """Also where a range is empty, or ends between steps."""

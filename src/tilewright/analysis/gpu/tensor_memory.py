@@ -9,7 +9,7 @@ from tilewright.analysis.first_fit import first_fit
 from tilewright.analysis.live_ranges import LiveRanges
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileError
-from tilewright.ir.ops.control import Break, Continue, For
+from tilewright.ir.ops.control import Continue, For, ends_of
 from tilewright.ir.ops.gpu.tensor_memory import COLUMNS, FEWEST_COLUMNS, columns_of
 from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
 
@@ -63,8 +63,7 @@ def place_accumulators(function: Function) -> TensorMemoryPlan:
         for acc, result in zip(wait.accs, wait.results):
             classes.join(acc, result)
     for loop in function.ops_of(For):
-        for values in zip(loop.inits, loop.carried, loop.next_values, loop.results):
-            init, carried, following, result = values
+        for init, carried, following, result in zip(loop.inits, loop.carried, loop.next_values, loop.results):
             if carried in classes.held:
                 classes.join(carried, result)
                 classes.join(following, result)
@@ -76,7 +75,7 @@ def _held(function: Function) -> set[Value]:
     """The values that are in tensor memory."""
     held = {op.result for op in function.ops_of(Wgmma)}
     held |= {r for wait in function.ops_of(WgmmaWait) for r in wait.results}
-    loops = [loop for loop in function.ops_of(For) if not _is_left_elsewhere(loop)]
+    loops = [loop for loop in function.ops_of(For) if list(ends_of(loop)) == [loop.body.terminator]]
     held |= {v for loop in loops for v in (*loop.carried, *loop.results)}
     changed = True
     while changed:  # those of loops that need registers drop out, and with them what they would pass on to
@@ -89,11 +88,6 @@ def _held(function: Function) -> set[Value]:
                         held -= {carried, result}
                         changed = True
     return held
-
-
-def _is_left_elsewhere(loop: For) -> bool:
-    """Whether control goes on or ends at other places than the end of the body."""
-    return any(isinstance(op, (Break, Continue)) and op.block is not loop.body for op in loop.body.walk())
 
 
 class _Classes:

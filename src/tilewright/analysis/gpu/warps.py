@@ -57,7 +57,8 @@ _ELEMENTS_OF_ONE_WARP = 32  # of a thread
 # Where rows are in parts of 8,192 elements, of which warps wait for each other only when all are summed up: on an H200
 # layer norm of 65,536 columns of bfloat16 has 2,379 GB/s with 16 and 2,229 with 8, softmax of 131,072 1,754 and 1,633.
 _WARPS_OF_PARTS = 16
-_WARPS_OF_ONE_BLOCK = 8  # for a row, where a grid has a block for each SM: 132x4096 418 GB/s, with 4 392, with 16 410
+# For a row, where a grid has a block for each SM: softmax of 132x4096 in benchmarks/results/gpu_memory.md.
+_WARPS_OF_ONE_BLOCK = 8
 _SPILLED = 1.25  # how many times the registers that there are a thread may need, before it is slow
 
 

@@ -11,7 +11,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Add, Div, Mul, Sub
-from tilewright.ir.ops.control import For
+from tilewright.ir.ops.control import Continue, For, ends_of
 from tilewright.ir.ops.shape import constant_of
 from tilewright.transforms.base import InPlacePass
 
@@ -58,6 +58,8 @@ def _count_steps(loop: For, bounds: list[Value]) -> None:
 def _derive(loop: For, k: int) -> bool:
     """Compute the carried value ``k`` of ``loop``, if that is an integer to which each iteration adds a constant and of
     which nobody needs the last one; whether it is."""
+    if sum(isinstance(end, Continue) for end in ends_of(loop)) > 1:
+        return False  # an iteration that ends elsewhere may add something else
     counter, following = loop.carried[k], loop.next_values[k].op
     if not isinstance(following, Add) or following.block is not loop.body or following.lhs is not counter:
         return False
