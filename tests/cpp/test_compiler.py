@@ -158,6 +158,8 @@ def test_code_of_tile_kernels_is_kept_for_programs_that_load_it(tmp_path: Path) 
     compiler(tmp_path, *words)
     compiler(tmp_path, "loader.cpp", "-o", "loader")
     assert run(tmp_path, "./loader") == "1 15\n"
+    for command in ("run", "check"):
+        assert run(tmp_path, sys.executable, "-m", "tilewright", command, "loader.cpp").startswith("1 15\n")
 
 
 def test_command_lines_that_are_wrong(project: Path) -> None:

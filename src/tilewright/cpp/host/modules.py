@@ -65,6 +65,7 @@ _OPEN = ("-Wl,-z,undefs",)  # the runtime is in the program
 _SIMT = re.compile(r"\b__global__\b")
 _SIZE_BYTES = 8
 _PART = "struct part { unsigned size, argument, offset; };"  # as the runtime has it
+_ELF = b"\x7fELF"
 _MAGIC = b"\x7fTileIR\n"  # as `modules.cpp` of the runtime has it
 _TABLE = Path(__file__).with_name("module_table.c").read_text()
 
@@ -138,7 +139,7 @@ def told(error: Exception) -> str:
 
 def code(request: translation.Request, expressions: Sequence[str]) -> bytes:
     """A shared object with the code of a program's kernels, those that are no templates and those that ``expressions``
-    name, for programs without Python."""
+    name, for programs without Python; and behind it what Python compiles them from."""
 
     def make() -> translation.Made:
         program, tile = _with_instances(request, expressions)
@@ -165,7 +166,8 @@ def code(request: translation.Request, expressions: Sequence[str]) -> bytes:
             table = compile_table("\n".join([_PART, *texts, _TABLE.replace("ROWS", " ".join(rows))]))
             objects = [table, binary.read_bytes(), *([unit.binary] if unit.simt else [])]
             made = link(objects, (), _OPEN if unit.simt else (), library=False, kind=Linked.PLUGIN)
-        return made, translation.included_files(request, "names")
+        source = _encoded(replace(program, include_dirs=tuple(map(os.path.abspath, program.include_dirs))))
+        return made + source + _length(source), translation.included_files(request, "names")
 
     return translation.through_cache(request, "\1".join([f"module for {target_key()}", *expressions]), make)
 
@@ -173,7 +175,7 @@ def code(request: translation.Request, expressions: Sequence[str]) -> bytes:
 def image(request: translation.Request) -> bytes:
     """What ``cuModuleLoadData`` takes, with the code of the kernels of a program that are no templates."""
     content = code(request, ())
-    return _MAGIC + len(content).to_bytes(_SIZE_BYTES, "little") + content
+    return _MAGIC + _length(content) + content
 
 
 def _part(piece: Piece) -> tuple[int, int, int]:
@@ -181,7 +183,17 @@ def _part(piece: Piece) -> tuple[int, int, int]:
     return piece.size, piece.argument, piece.offset
 
 
+def _length(content: bytes) -> bytes:
+    return len(content).to_bytes(_SIZE_BYTES, "little")
+
+
+def _encoded(request: translation.Request) -> bytes:
+    return json.dumps(asdict(request)).encode()
+
+
 def _request_of(image: bytes) -> translation.Request:
+    if image.startswith(_ELF):  # of ``code``
+        image = image[-_SIZE_BYTES - int.from_bytes(image[-_SIZE_BYTES:], "little") : -_SIZE_BYTES]
     fields = json.loads(image)
     defines = tuple((name, value) for name, value in fields.pop("defines"))
     return translation.Request(**{**fields, "defines": defines, "include_dirs": tuple(fields["include_dirs"])})
@@ -218,7 +230,8 @@ def _checked(request: translation.Request, expression: str) -> Any:
 
 class Modules:
     """The kernels of modules, which are added to ``kernels``, and what the runtime calls. ``prepare`` compiles them, so
-    that launches do not wait for it; ``gpu`` has the SIMT kernels of a program on a GPU."""
+    that launches do not wait for it; ``gpu`` has the SIMT kernels of a program on a GPU; with ``checked``, accesses of
+    SIMT kernels are."""
 
     def __init__(
         self,
@@ -226,8 +239,10 @@ class Modules:
         kernels: dict[str, Kernel],
         prepare: Callable[[Sequence[Kernel]], None],
         gpu: Any = None,
+        *,
+        checked: bool = False,
     ) -> None:
-        self._kernels, self._gpu = kernels, gpu
+        self._kernels, self._gpu, self._is_checked = kernels, gpu, checked
         self._prepare = prepare
         self._found: dict[tuple[bytes, str], tuple[int, tuple[Piece, ...]]] = {}
         self._library, self._simt = library, dict[bytes, tuple[ctypes.CDLL, dict[str, str]]]()
@@ -244,15 +259,18 @@ class Modules:
             request = requested(program.text.decode(), program.name.decode(), words, program.headers.decoded())
             request, _ = _with_instances(request, program.expressions.decoded())
             if _SIMT.search(request.text):
-                unit = build_unit(request)
+                unit = self._unit(request)
                 if self._gpu is not None:
                     self._gpu.compiled(request, unit)
-            image = json.dumps(asdict(request)).encode()
+            image = _encoded(request)
         except (TileError, ValueError) as e:
             self._made(made, told(e).encode(), None, 0)
             return INVALID_OPTION if isinstance(e, OptionError) else FAILED
         self._made(made, b"", image, len(image))
         return SUCCESS
+
+    def _unit(self, request: translation.Request) -> HostUnit:
+        return build_unit(request.checked() if self._is_checked else request)
 
     def _simt_function(self, image: bytes, name: str) -> int | None:
         """The address of the SIMT kernel of an image that a symbol or an expression names, or of the variable of that
@@ -261,7 +279,7 @@ class Modules:
         if not _SIMT.search(request.text):
             return None
         if image not in self._simt:
-            unit = build_unit(request)
+            unit = self._unit(request)
             ctypes.CDLL(self._library._name, ctypes.RTLD_GLOBAL)  # it has the runtime
             linked = link([unit.binary], (), _OPEN, library=False, kind=Linked.PLUGIN)
             with tempfile.NamedTemporaryFile(suffix=".so", prefix="tilewright-") as file:
@@ -274,19 +292,22 @@ class Modules:
         symbol = symbols.get(name) or symbols.get(_plain(name)) or name
         return ctypes.cast(module[symbol], ctypes.c_void_p).value if hasattr(module, symbol) else None
 
+    def _load(self, key: tuple[bytes, str]) -> None:
+        kernel, pieces = loaded(*key)
+        self._prepare([kernel])
+        self._found[key] = len(self._found), pieces
+        self._kernels[f"module {self._found[key][0]}"] = kernel
+
     def _find(self, image: int, size: int, name: bytes, parts: Any, count: Any, function: Any) -> int:
         key = ctypes.string_at(image, size), name.decode()
-        function[0] = self._simt_function(*key)
-        if function[0]:
-            return 0
-        if key not in self._found:
-            try:
-                kernel, pieces = loaded(*key)
-                self._prepare([kernel])
-            except (TileError, ValueError):
-                return -1
-            self._found[key] = len(self._found), pieces
-            self._kernels[f"module {self._found[key][0]}"] = kernel
+        try:
+            function[0] = self._simt_function(*key)
+            if function[0]:
+                return 0
+            if key not in self._found:
+                self._load(key)
+        except (TileError, ValueError):
+            return -1
         number, pieces = self._found[key]
         for i, value in enumerate(value for piece in pieces for value in _part(piece)):
             parts[i] = value
