@@ -229,6 +229,52 @@ def test_host_code_that_does_not_wait_for_work(tmp_path: Path, environment: dict
     assert run(program, environment).returncode == 0
 
 
+DEVICE = """#include <cstdio>
+#include <cstring>
+__global__ void add(int* p, int n) { if (threadIdx.x < n) p[threadIdx.x] += 1; }
+static void look(void* p) {
+    *((int**)p)[1] = **(int**)p;              // reads
+}
+static int sum(int const* p, int n) {
+    int s = 0;
+    for (int i = 0; i < n; ++i) s += p[i];    // reads
+    return s;
+}
+int main() {
+    cudaStream_t s; cudaStreamCreate(&s);
+    int *d, *q, *m, *h, found[64];
+    cudaMalloc(&d, 256); cudaMallocAsync(&q, 256, s); cudaMallocManaged(&m, 256); cudaMallocHost(&h, 256);
+    for (int i = 0; i < 64; ++i) m[i] = h[i] = 1;
+    for (int i = 0; i < 64; ++i) d[i] = 2;    // writes
+    add<<<1, 64>>>(d, 64); add<<<1, 64>>>(m, 64); add<<<1, 64>>>(h, 64);
+    cudaMemcpy(found, d, 256, cudaMemcpyDeviceToHost);
+    int total = sum(found, 64) + sum(m, 64) + sum(h, 64) + sum(d, 64);
+    cudaMemcpyAsync(q, h, 256, cudaMemcpyHostToDevice, s);
+    cudaStreamSynchronize(s);
+    int same = memcmp(q, h, 256);             // reads
+    int* both[] = {d, m};
+    cudaLaunchHostFunc(s, look, both);
+    cudaStreamSynchronize(s);
+    cudaFree(d); cudaFreeAsync(q, s); cudaFreeHost(h);
+    printf("%d %d %d\\n", total, same, m[0]);
+}
+"""
+
+
+def test_host_code_that_uses_memory_of_the_device(tmp_path: Path, environment: dict[str, str]) -> None:
+    program = tmp_path / "program.cu"
+    program.write_text(DEVICE)
+    done = run(program, environment, how="check")
+    found = re.findall(r"program\.cu:(\d+):\d+: ([a-z-]+): host code (reads|writes) memory of the device", done.stderr)
+    lines = DEVICE.split("\n")
+    assert [(lines[int(line) - 1].split("// ")[1], category) for line, category, _ in found] == [
+        (use, "host-access") for *_, use in found
+    ], done.stderr
+    assert len(found) == 4 and "4 violations of 1 category" in done.stderr
+    alone = run(program, environment)
+    assert alone.stdout == done.stdout == "640 0 3\n" and (alone.stderr, alone.returncode) == ("", 0)
+
+
 def test_a_program_without_python_serves_a_kernel(tmp_path: Path, environment: dict[str, str]) -> None:
     """And the threads of one have default streams of their own, where it is compiled so."""
     body = """

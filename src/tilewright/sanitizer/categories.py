@@ -115,6 +115,8 @@ _OTHERS = (
              "launch it as the kernel allows, and look at cudaGetLastError()"),
     Category("unfinished-work", "host code that uses what a stream still writes", CUDA,
              "Asynchronous Concurrent Execution", "call cudaStreamSynchronize() or cudaDeviceSynchronize() before"),
+    Category("host-access", "host code that uses memory of the device", CUDA, "Device Memory",
+             "copy it by cudaMemcpy(), or get memory from cudaMallocManaged()"),
     Category("operator-declaration", "operator whose kernels do something else than it declares", SHEET, "ct.op",
              "declare what the kernels read and write"),
     Category("nan-generated", "NaN from operands without NaN", SHEET, "3",

@@ -78,7 +78,7 @@ void refusals_are_known() {
     refusals.clear();
 }
 void report_refusals() {
-    report_early_uses();
+    report_host_uses();
     if (refusals.count) reporter(refusals.items, unsigned(refusals.count));
     refusals_are_known();
 }

@@ -112,7 +112,7 @@ static char const* outside(worker const* mine, size_t address) {
 static void handle(int number, siginfo_t* info, void* context) {
     int const error = errno;
     bool const faulted = info->si_code > 0 && number != SIGABRT;  // not sent by another process
-    if (faulted && number == SIGSEGV && used_too_early(info->si_addr, (void const*)counter(context), writes(context))) {
+    if (faulted && number == SIGSEGV && is_watched_use(info->si_addr, (void const*)counter(context), writes(context))) {
         errno = error;
         return;
     }

@@ -20,7 +20,7 @@ struct block {
     cudaMemLocation preferred, prefetched;
     bool on_gpu = false;  // where this machine cannot read it
     unsigned char* written = nullptr;  // for `written_bytes`
-    bool trusted = false;
+    bool trusted = false, closed = false;
     byte_users* users = nullptr;  // for `users_of`
 };
 static list<block> blocks;
@@ -118,11 +118,11 @@ byte_users* users_of(void const* address) {
     watched += size;
     return found->users = (byte_users*)made;
 }
-list<pages> pages_of_host() {
+list<pages> watched_pages() {
     locked here;
     list<pages> found{};
-    for (block const& each : blocks)
-        if (each.mapped && each.kind != cudaMemoryTypeDevice) found.add({each.start, each.start + (each.mapped - 2 * guard)});
+    for (block& each : blocks)
+        if (each.mapped) found.add({each.start, each.start + (each.mapped - 2 * guard), each.kind == cudaMemoryTypeDevice, &each.closed});
     return found;
 }
 void trust_memory() {
@@ -152,6 +152,7 @@ cudaError_t allocate(void** address, size_t size, cudaMemoryType kind) {
     used += size;
     most_used = used > most_used ? used : most_used;
     *address = (void*)made.start;
+    close_pages();
     return report(cudaSuccess);
 }
 

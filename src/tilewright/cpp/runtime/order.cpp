@@ -124,7 +124,8 @@ static void* do_work(void*) {
         start_threads(0);
         pthread_mutex_unlock(&order_mutex);
         current = next;
-        cudaError_t const error = report(done_in_turn(next->number, [&] { return run(next->what, next->what.again); }));
+        bool const by_host = next->what.type == cudaGraphNodeTypeHost;
+        cudaError_t const error = report(done_in_turn(next->number, by_host, [&] { return run(next->what, next->what.again); }));
         pthread_mutex_lock(&order_mutex);
         if (error != cudaSuccess) late = error;
         pending.discard(next);

@@ -1,5 +1,6 @@
-// Under the sanitizer: memory that the program reads before it has waited for the work that writes it. Until it has, nobody
-// may touch the pages, so that the first access is a fault, which says where it is.
+// Under the sanitizer: memory that the program uses before it has waited for the work that writes it, and memory of the
+// device that it uses itself. Until it has, or while no work is done, nobody may touch the pages, so that the first access is
+// a fault, which says where it is.
 #include "runtime.h"
 #include <sys/mman.h>
 
@@ -15,43 +16,45 @@ struct result {
     turn number;
     char const* by;
 };
-struct early_use {
+struct host_use {
+    char const* category;
     void* found[frames];  // addresses of code
     int count;
     char text[192];
 };
 static list<result> results;
-static list<pages> closed;
-static list<early_use> early_uses;
-static unsigned in_work = 0;  // threads that may access all memory
+static list<host_use> host_uses;
+static unsigned in_work = 0, in_device_work = 0;  // threads that may access all memory; and those that are not the host's
 static thread_local list<result> own_results;
 static thread_local bool are_public = false;
 
-static void allow(pages const& what, int how) { mprotect((void*)what.start, what.end - what.start, how); }
-static void open_all() {
-    for (pages const& each : closed) allow(each, PROT_READ | PROT_WRITE);
-    closed.clear();
+static void set_closed(pages const& what, bool closed) {
+    if (*what.closed == closed) return;
+    mprotect((void*)what.start, what.end - what.start, closed ? PROT_NONE : PROT_READ | PROT_WRITE);
+    *what.closed = closed;
 }
-static void close_all() {
-    list<pages> all = pages_of_host();
+void close_pages() {
+    if (!checking()) return;
+    locked here;
+    list<pages> all = watched_pages();
     for (pages const& each : all) {
-        bool used = false;
+        bool used = each.of_device;
         for (result const& one : results) used |= one.start < each.end && one.end > each.start;
-        if (!used || closed.holds(each)) continue;
-        allow(each, PROT_NONE);
-        closed.add(each);
+        set_closed(each, used && (each.of_device ? in_device_work : in_work) == 0);
     }
     all.clear();
 }
-void begin_results() {
+void begin_results(bool by_host) {
     locked here;
-    if (in_work++ == 0) open_all();
+    bool const first = in_work++ == 0, first_of_device = !by_host && in_device_work++ == 0;
+    if (first || first_of_device) close_pages();
 }
-void end_results(turn number) {
+void end_results(turn number, bool by_host) {
     locked here;
     for (result const& each : own_results) results.add({each.start, each.end, number, each.by});
     own_results.clear();
-    if (--in_work == 0) close_all();
+    bool const last = --in_work == 0, last_of_device = !by_host && --in_device_work == 0;
+    if (last || last_of_device) close_pages();
 }
 void note_result(void const* start, size_t size, char const* by) {
     if (checking()) own_results.add({size_t(start), size_t(start) + size, {}, by});
@@ -60,15 +63,15 @@ void forget_results(size_t start, size_t end) {
     locked here;
     for (size_t i = results.count; i-- > 0;)
         if (results[i].start < end && results[i].end > start) results.remove(i);
-    for (size_t i = closed.count; i-- > 0;)
-        if (closed[i].start < end && closed[i].end > start) closed.remove(i);
 }
 void results_are_public() { are_public = true; }
 
 kernel_results::kernel_results(char const* name, bool wanted) : name(name) {
     are_public = false;
     size_t bytes = 0;
-    if (wanted) all = pages_of_host();
+    if (wanted) all = watched_pages();
+    for (size_t i = all.count; i-- > 0;)
+        if (all[i].of_device) all.remove(i);
     for (pages const& each : all) bytes += each.end - each.start;
     if (bytes > most_compared) all.clear();
     for (pages const& each : all)
@@ -88,45 +91,53 @@ kernel_results::~kernel_results() {
     before.clear();
 }
 
-void report_early_uses() {
-    for (early_use const& each : early_uses) note_at_frames("unfinished-work", each.text, each.found, each.count);
+void report_host_uses() {
+    for (host_use const& each : host_uses) note_at_frames(each.category, each.text, each.found, each.count);
     locked here;
-    early_uses.clear();
+    host_uses.clear();
 }
 void results_are_joined() {
     if (!checking()) return;
-    report_early_uses();
+    report_host_uses();
     locked here;
     for (size_t i = results.count; i-- > 0;)
         if (is_joined(results[i].number) || !holds((void*)results[i].start, 1)) results.remove(i);
-    if (in_work) return;
-    open_all();
-    close_all();
+    close_pages();
 }
-bool used_too_early(void const* address, void const* counter, bool writes) {
+// What is wrong with an access of memory that was closed, in words for `use`: its category, or null.
+static char const* misused(pages const& what, size_t at, host_use& use, char const* does) {
+    if (what.of_device) {
+        snprintf(use.text, sizeof use.text, "host code %s memory of the device, which only kernels and copies can use", does);
+        return "host-access";
+    }
+    for (result const& each : results) {
+        if (at < each.start || at >= (each.end + widest - 1) / widest * widest) continue;
+        snprintf(use.text, sizeof use.text, "host code %s memory that %s writes, and has not waited for its end", does, each.by);
+        return "unfinished-work";
+    }
+    return nullptr;
+}
+bool is_watched_use(void const* address, void const* counter, bool writes) {
     if (!checking()) return false;
     locked here;
     size_t const at = size_t(address);
-    for (size_t i = 0; i < closed.count; ++i) {
-        pages const found = closed[i];
-        if (at < found.start || at >= found.end) continue;
-        allow(found, PROT_READ | PROT_WRITE);
-        closed.remove(i);
-        for (result const& each : results) {
-            if (at < each.start || at >= (each.end + widest - 1) / widest * widest) continue;
-            early_use& made = early_uses.add({});
-            made.count = backtrace ? backtrace(made.found, frames) : 0;
-            for (void*& each : made.found) each = (char*)each + (each == counter);  // others are behind calls
-            snprintf(made.text, sizeof made.text, "host code %s memory that %s writes, and has not waited for its end", writes ? "writes" : "reads", each.by);
-            break;
-        }
-        return true;
+    list<pages> all = watched_pages();
+    bool found = false;
+    for (pages const& each : all) {
+        if (at < each.start || at >= each.end) continue;
+        found = true;  // and opened by another thread since, if it is not closed
+        if (!*each.closed) break;
+        set_closed(each, false);
+        host_use made{};
+        if (each.of_device && writes) trust_memory();  // what it has written is not known
+        if (!(made.category = misused(each, at, made, writes ? "writes" : "reads"))) break;
+        made.count = backtrace ? backtrace(made.found, frames) : 0;
+        for (int i = 0; i < made.count; ++i) made.found[i] = (char*)made.found[i] + (made.found[i] == counter);  // others are behind calls
+        host_uses.add(made);
+        break;
     }
-    bool opened = false;  // by another thread, since
-    list<pages> all = pages_of_host();
-    for (pages const& each : all) opened |= at >= each.start && at < each.end;
     all.clear();
-    return opened;
+    return found;
 }
 
 }  // namespace tilewright

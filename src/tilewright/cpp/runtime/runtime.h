@@ -207,18 +207,22 @@ task* task_here();  // that this thread does, if it is one of the runtime's
 void is_idle(task* what);  // it waits for others
 void keep_threads(int count);  // that a launch had given back
 
-// Under the sanitizer: what work has written where the host reads it, until the program has waited for it.
-void begin_results();
-void end_results(turn number);
+// Under the sanitizer: what work has written where the host reads it, until the program has waited for it. Work `by_host`
+// may use that, but no memory of the device.
+void begin_results(bool by_host);
+void end_results(turn number, bool by_host);
 void note_result(void const* start, size_t size, char const* by);
 void results_are_joined();
 void forget_results(size_t start, size_t end);  // of memory that is freed
-void report_early_uses();
-bool used_too_early(void const* address, void const* counter, bool writes);
+void report_host_uses();
+bool is_watched_use(void const* address, void const* counter, bool writes);  // a fault: whether the access may go on
 struct pages {
-    size_t start, end;  // of memory that the host may use, too
+    size_t start, end;
+    bool of_device;  // or the host may use them, too
+    bool* closed;    // whether nobody may use them now; there as long as the lock is held
 };
-list<pages> pages_of_host();
+list<pages> watched_pages();
+void close_pages();  // that nobody may use now, and opens the others
 // What a kernel changes of that memory while it is there.
 struct kernel_results {
     kernel_results(char const* name, bool wanted);
@@ -229,11 +233,11 @@ struct kernel_results {
 };
 void results_are_public();  // the host may look at what the kernel that runs writes meanwhile
 template <typename F>
-cudaError_t done_in_turn(turn number, F now) {
+cudaError_t done_in_turn(turn number, bool by_host, F now) {
     if (!checking()) return now();
-    begin_results();
+    begin_results(by_host);
     cudaError_t const error = now();
-    end_results(number);
+    end_results(number, by_host);
     return error;
 }
 // Does what `now` does once all before it in its stream has ended. What `waits` may end after the call has returned, and
@@ -244,7 +248,7 @@ cudaError_t in_order(cudaStream_t stream, bool waits, Now now, Later later) {
     list<unsigned long long> after{};
     bool const ready = begin_turn(stream, &number, waits, &after);
     if (!ready || waits) return do_later(number, after, later(), ready);
-    cudaError_t const error = done_in_turn(number, now);
+    cudaError_t const error = done_in_turn(number, false, now);
     end_turn(number);
     return error;
 }
