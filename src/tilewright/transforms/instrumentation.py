@@ -26,6 +26,7 @@ PASSES = (
     "keep-barriers",
     "pack-bits",
     "raise-to-views",
+    "approximate-exponentials",
     "block-along-k",
     "merge-reductions",
     "sink-stores",

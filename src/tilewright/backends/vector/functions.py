@@ -14,6 +14,7 @@ from tilewright.backends.vector.convert import round_to_dtype
 from tilewright.backends.vector.request import ElementOp
 from tilewright.backends.vector.types import F32, F64
 from tilewright.backends.vector.value import Val, square_root
+from tilewright.ir.enums import RoundingMode
 
 Formula = Callable[..., Val]
 
@@ -55,6 +56,8 @@ _FORMULAS = {**_NATIVE, **{name: _through_double(formula) for name, formula in _
 def evaluate(op: ElementOp, *operands: Val) -> Val:
     """float16 and bfloat16 are computed in float32 and rounded."""
     formula = _FORMULAS[op.name]
+    if op.name == "exp" and op.rounding is RoundingMode.APPROX and operands[0].at.features.fma:
+        formula = exponential.approximate_exp  # of float32 only, as its rounding is
     if op.name in _SHORT or (op.name in _SHORT_F32 and operands[0].scalar == F32):
         result = flushed(formula, op, *operands)
     else:

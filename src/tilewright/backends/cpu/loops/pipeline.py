@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.backends.cpu.loops.approximate_exponentials import ApproximateExponentials
 from tilewright.backends.cpu.loops.block_along_k import BlockAlongK
 from tilewright.backends.cpu.loops.fusion import FuseLoopNests
 from tilewright.backends.cpu.loops.hoisting import HoistChecks
@@ -27,7 +28,8 @@ def loop_form(function: Function, processor: Processor) -> Function:
     prepared = run_passes(
         function,
         (
-            BlockAlongK(processor),  # first: nests are made for the shapes that it gives tiles
+            ApproximateExponentials(),  # before merging, which gives exponentials other users
+            BlockAlongK(processor),  # before fusion: nests are made for the shapes that it gives tiles
             MergeReductions(processor),  # early: a merged reduction is one use of what stores may overwrite
             SinkStores(),  # before fusion, for which loads end with the store that may overwrite them
             SplitRows(),  # after merging, so that a row is reduced once

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from llvmlite import ir
 
-from tilewright.analysis.gpu.precision import rounded_to
 from tilewright.analysis.gpu.target import most_registers
+from tilewright.analysis.precision import rounded_to
 from tilewright.backends.branches import choose
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule

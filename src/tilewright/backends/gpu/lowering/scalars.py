@@ -17,7 +17,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
-from tilewright.analysis.gpu.precision import is_summed_or_narrowed
+from tilewright.analysis.precision import is_summed_or_narrowed
 from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow, widened, wrapped
 from tilewright.backends.gpu.lowering.patterns import flipped, inputs, is_integer, is_zero, opcode, widened_factors
@@ -31,6 +31,7 @@ from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.ops import arith, floats
+from tilewright.ir.ops.gpu.tiles import ThreadReduce
 from tilewright.ir.ops.shape import IntToPtr, PtrDiff, PtrOffset, PtrToInt
 from tilewright.ir.types import ElementType, PointerType
 
@@ -391,7 +392,7 @@ def _exp(e: ScalarEmitter, op: floats.Exp, operands: Operands) -> ir.Value:
         return e.shared(op, operands)
     if op.rounding is RoundingMode.APPROX and dtype.short == "f32":
         return e.asm("ex2.approx.f32 $0, $1;", [e.builder.fmul(x, ir.Constant(F32, _LOG2_E))], F32)
-    text = _EXP_OF_SUMS if dtype.short == "f32" and is_summed_or_narrowed(op.result) else _EXP
+    text = _EXP_OF_SUMS if dtype.short == "f32" and is_summed_or_narrowed(op.result, ThreadReduce) else _EXP
     return _rounded(e, e.asm(text, operands, F32), dtype)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.analysis.gpu.precision import is_summed_or_narrowed, rounded_to
+from tilewright.analysis.precision import is_summed_or_narrowed, rounded_to
 from tilewright.ir.dtypes import DType, bfloat16, float16
 from tilewright.ir.ops.arith import Div
 from tilewright.ir.ops.floats import Exp
+from tilewright.ir.ops.gpu.tiles import ThreadReduce
 from tilewright.ir.parser import parse_function
 
 _LAYOUT = "#layout<register = [[1]], lane = [[2],[4],[8],[16],[32]]>"
@@ -26,7 +27,7 @@ func @f(%p: ptr<bf16> = "x".base, %s: f32 = "s".scalar, %t: f32 = "t".scalar) {{
 def parsed(lines: str) -> tuple[bool, DType | None]:
     function = parse_function(_TEXT.format(lines.replace("; ", "\n  ")).replace("L", _LAYOUT))
     (exp,), (div,) = function.ops_of(Exp), function.ops_of(Div)
-    return is_summed_or_narrowed(exp.result), rounded_to(div)
+    return is_summed_or_narrowed(exp.result, ThreadReduce), rounded_to(div)
 
 
 @pytest.mark.parametrize(

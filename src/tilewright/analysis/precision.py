@@ -6,7 +6,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bfloat16, float16
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Add, Cast, Div, is_plain
-from tilewright.ir.ops.gpu.tiles import ThreadReduce
+from tilewright.ir.ops.linear import Reduce
 
 
 def rounded_to(op: Div) -> DType | None:
@@ -17,15 +17,17 @@ def rounded_to(op: Div) -> DType | None:
     return types.pop() if len(casts) == len(users) and len(types) == 1 and types <= {bfloat16, float16} else None
 
 
-def is_summed_or_narrowed(value: Value) -> bool:
-    """Whether a number is only added to others of its thread, or divided and then rounded to 16 bits: what follows from
-    it would be as far from the truth if it were a few units of the last place of float32 off."""
+def is_summed_or_narrowed(value: Value, reduction: type[Op] = Reduce) -> bool:
+    """Whether a number is only added to others by a ``reduction``, or divided and then rounded to 16 bits: what follows
+    from it would be as far from the truth if it were a few units of the last place of float32 off."""
     users = list(value.users)
-    return bool(users) and all(_sums(u) or (isinstance(u, Div) and u.lhs is value and _rounds(u)) for u in users)
+    return bool(users) and all(
+        _sums(u, reduction) or (isinstance(u, Div) and u.lhs is value and _rounds(u)) for u in users
+    )
 
 
-def _sums(op: Op) -> bool:
-    return isinstance(op, ThreadReduce) and isinstance(op.body.ops[0], Add) and len(op.values) == 1
+def _sums(op: Op, reduction: type[Op]) -> bool:
+    return isinstance(op, reduction) and isinstance(op.regions[0].ops[0], Add) and len(op.results) == 1
 
 
 def _rounds(op: Div) -> bool:
