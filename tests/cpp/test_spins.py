@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -168,33 +169,79 @@ def test_waiting_for_what_nobody_writes_is_an_error_that_names_the_line(tmp_path
     assert done.returncode == status, done.stderr
 
 
-LATER = r"""
-#include <chrono>
+EACH_OTHER = r"""
 #include <cstdio>
-#include <thread>
-#include <cuda_runtime.h>
-__global__ void waits(int volatile* flag, int* out) {
-    while (*flag == 0) {}
-    *out = *flag;
+#include <cuda_tile.h>
+namespace ct = cuda::tiles;
+__global__ void threads(int* from, int volatile* to) {
+    if (threadIdx.x == 0) while (atomicAdd(from + blockIdx.x, 0) == 0) {}  // SIMT
+    __syncthreads();
+    to[blockIdx.x] = 1;
+}
+__tile_global__ void tiles(int* from, int* to) {
+    int seen = 0;
+    while (seen == 0)
+        seen = ct::atomic_load(from, ct::memory_order_constant<ct::memory_order::acquire>{});  // tile
+    ct::store(to, seen);
 }
 int main() {
-    int *flag, *out;
-    cudaMallocManaged(&flag, 4), cudaMallocManaged(&out, 4), *flag = 0;
-    std::thread other([=] { std::this_thread::sleep_for(std::chrono::milliseconds(6000)), *(int volatile*)flag = 7; });
-    waits<<<1, 1>>>(flag, out);
-    cudaError_t status = cudaDeviceSynchronize();
-    other.join();
-    printf("%d %s\n", *out, cudaGetErrorName(status));
+    int* flags; cudaMalloc(&flags, 64), cudaMemset(flags, 0, 64);
+    cudaStream_t s, t; cudaStreamCreate(&s), cudaStreamCreate(&t);
+    threads<<<3, 64, 0, s>>>(flags, flags + 8);
+    tiles<<<1, 1, 0, t>>>(flags + 9, flags + 1);
+    return cudaDeviceSynchronize() != cudaErrorLaunchFailure;
 }
 """
 
 
-def test_what_another_thread_of_the_program_writes_is_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("how", "status"), [("run", 0), ("check", 1)])
+def test_kernels_that_wait_for_each_other_for_ever(tmp_path: Path, how: str, status: int) -> None:
+    (tmp_path / "program.cu").write_text(EACH_OTHER)
+    command = [sys.executable, "-m", "tilewright", how, "program.cu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    lines = EACH_OTHER.split("\n")
+    found = re.findall(r"^(?:tilewright: )?program\.cu:(\d+):.* memory that none of them changes", done.stderr, re.M)
+    assert {lines[int(line) - 1].split("// ")[1] for line in found} == {"SIMT", "tile"}, done.stderr
+    assert done.returncode == status, done.stderr
+
+
+LATER = r"""
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <cuda_tile.h>
+namespace ct = cuda::tiles;
+__global__ void threads(int volatile* flag, int* out) {
+    while (*flag == 0) {}
+    *out = *flag;
+}
+__tile_global__ void tiles(int* flag, int* out) {
+    int seen = 0;
+    while (seen == 0) seen = ct::atomic_load(flag, ct::memory_order_constant<ct::memory_order::acquire>{});
+    ct::store(out, seen);
+}
+int main() {
+    int *flag, *out;
+    cudaMallocManaged(&flag, 4), cudaMallocManaged(&out, 8), *flag = 0;
+    cudaStream_t s, t; cudaStreamCreate(&s), cudaStreamCreate(&t);
+    threads<<<1, 1, 0, s>>>(flag, out), tiles<<<1, 1, 0, t>>>(flag, out + 1);
+    std::thread other([=] { std::this_thread::sleep_for(std::chrono::milliseconds(6500)), *(int volatile*)flag = 7; });
+    cudaError_t status = cudaDeviceSynchronize();
+    other.join();
+    printf("%d %d %s\n", out[0], out[1], cudaGetErrorName(status));
+}
+"""
+
+
+@pytest.mark.parametrize("how", ["run", "check", "c++"])
+def test_what_another_thread_of_the_program_writes_is_waited_for(tmp_path: Path, how: str) -> None:
     """Also for longer than what nobody writes."""
     (tmp_path / "program.cu").write_text(LATER)
-    command = [sys.executable, "-m", "tilewright", "run", "program.cu"]
+    command = [sys.executable, "-m", "tilewright", how, "program.cu"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
-    assert done.stdout == "7 cudaSuccess\n", done.stderr
+    if how == "c++":
+        done = subprocess.run("./a.out", capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    assert (done.stdout, done.returncode) == ("7 7 cudaSuccess\n", 0), done.stderr
 
 
 LOOP = """define void @kernel(ptr %p, i32 %n) {
@@ -304,6 +351,20 @@ def test_barriers_and_pipelines_of_the_library(tmp_path: Path, how: str) -> None
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
     assert done.stdout.startswith("0 wrong, 20, cudaSuccess\n"), done.stderr
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+PLACE = """!1 = !DILocation(line: 9, column: 5, scope: !2)
+!2 = distinct !DISubprogram(name: "kernel", file: !3, line: 1)
+!3 = !DIFile(filename: "a.cu", directory: "")
+"""
+
+
+@pytest.mark.parametrize(("operation", "only"), [("add ptr %p, i32 0", True), ("add ptr %p, i32 1", False)])
+def test_loops_whose_atomic_operation_changes_nothing_only_wait(operation: str, only: bool) -> None:
+    loop = LOOP.replace("CONDITION", "%found").replace("load volatile i32, ptr %p", f"atomicrmw {operation} seq_cst")
+    edited, _ = with_spins(loop.replace("label %end\n", "label %end, !dbg !1\n") + PLACE, {"kernel"}, "barrier")
+    place = f", i32 {9 | 5 << 20})"  # line 9, column 5
+    assert f"@barrier(i32 {SPIN}, " in edited and (place in edited) == only
 
 
 @pytest.mark.parametrize(("condition", "waits"), [("%found", True), ("%next", False)])

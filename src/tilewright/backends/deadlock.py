@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 
 from tilewright.ir.errors import TileError
 from tilewright.ir.location import Loc
 from tilewright.ir.ops.control import Loop
+from tilewright.records import NamedTuple
 
 Index = tuple[int, int, int]
 SHOWN = 8
 TEXT = "deadlock: every block that is left waits for memory that none of them changes: "  # and which blocks
 OF_LOOPS = "; waiting for another block needs a load with a memory order"  # where one of them is in a loop without any
+
+
+class Others(NamedTuple):
+    """What a program with other threads and launches is told of a launch whose blocks may wait for each other, by a
+    number that is its own."""
+
+    takes_part: Callable[[int, bool], object]  # the calling thread begins to run its blocks, or no longer does
+    is_stuck: Callable[[int, bool], int]  # whether all wait; returns whether that is so for ever
+
+
+OTHERS: ContextVar[Others | None] = ContextVar("who else may change memory", default=None)
 
 
 def describe_blocks(blocks: Sequence[tuple[Index, Loc | None, str]]) -> str:

@@ -92,6 +92,14 @@ static tw_worker *tw_new_worker(tw_launch *launch) {
   return worker;
 }
 
+/* Of the CUDA runtime, in programs of C++: how many of the wanted threads may help, as others use processors, too; and,
+   of a launch whose blocks may wait, who runs them, and whether all wait: it knows who else may change what they wait
+   for. */
+__attribute__((weak)) int __tw_take_threads(int wanted);
+__attribute__((weak)) void __tw_give_threads(int count);
+__attribute__((weak)) void __tw_takes_part(const void *launch, int begins);
+__attribute__((weak)) int __tw_is_stuck(const void *launch, int stuck);
+
 static void tw_work(tw_worker *worker) {
   const tw_launch *launch = worker->launch;
   launch->kernel->entry(launch->arguments, launch->context, worker->scratch, worker->record);
@@ -99,7 +107,10 @@ static void tw_work(tw_worker *worker) {
 
 static void *tw_work_in_thread(void *data) {
   tw_launch *launch = ((tw_worker *)data)->launch;
+  bool told = launch->kernel->watch && __tw_takes_part;
+  if (told) __tw_takes_part(launch, 1);
   tw_work(data);
+  if (told) __tw_takes_part(launch, 0);
   pthread_mutex_lock(&launch->lock);
   if (--launch->running == 0) pthread_cond_signal(&launch->ended);
   pthread_mutex_unlock(&launch->lock);
@@ -181,7 +192,9 @@ static int32_t tw_supervise(tw_launch *launch, int count) {
     if (status) continue;
     if (!watched) watched = tw_watched(launch);
     int64_t more = watched ? launch->kernel->watch(launch->context, watched) : 0;
-    if (more == TW_STUCK) status = tw_deadlock(launch);
+    bool stuck = more == TW_STUCK;
+    if (__tw_is_stuck) stuck = __tw_is_stuck(launch, stuck);
+    if (stuck) status = tw_deadlock(launch);
     for (; more > 0 && !status; more--) {
       free(watched);
       watched = NULL;
@@ -203,10 +216,6 @@ static int tw_thread_count(const tw_kernel *kernel, double blocks) {
   if (count < 1 || blocks <= kernel->alone) count = 1;
   return (int)count;
 }
-
-/* Of the CUDA runtime, in programs of C++: how many of the wanted threads may help, as others use processors, too. */
-__attribute__((weak)) int __tw_take_threads(int wanted);
-__attribute__((weak)) void __tw_give_threads(int count);
 
 static int32_t tw_run(const tw_kernel *kernel, uint32_t x, uint32_t y, uint32_t z, const tw_word *arguments) {
   const uint32_t grid[3] = {x, y, z};

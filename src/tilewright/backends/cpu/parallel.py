@@ -20,7 +20,7 @@ from tilewright.backends.cpu.context import (
     Worker,
     worker_records,
 )
-from tilewright.backends.deadlock import Deadlock, Index, describe_blocks
+from tilewright.backends.deadlock import OTHERS, Deadlock, Index, describe_blocks
 from tilewright.ir.location import Loc
 from tilewright.records import NamedTuple
 
@@ -87,6 +87,7 @@ class ParallelLaunch:
         self.records: list[Record] = []  # of the workers that have begun
         self._free = dict(enumerate(_records(count, ranges=ranges)))
         self._look = look
+        self._others = OTHERS.get() if look else None
         self._watched = (ctypes.c_int64 * len(Watch))()
 
     def work(self, entry: Entry) -> Record:
@@ -94,11 +95,15 @@ class ParallelLaunch:
         record = self._take_record()
         self.records.append(record)
         memory = threads.take_scratch(self._scratch_bytes)
+        if self._others is not None:
+            self._others.takes_part(id(self), True)
         try:
             entry(self._packed, self.context, memory.address, ctypes.addressof(record))
             return record
         finally:
             threads.give_scratch(memory)
+            if self._others is not None:
+                self._others.takes_part(id(self), False)
 
     def _take_record(self) -> Record:
         try:
@@ -123,8 +128,11 @@ class ParallelLaunch:
             self._watched = (ctypes.c_int64 * (len(head) + len(rows)))(*head, *rows)
         assert self._look is not None
         found = self._look(self.context, self._watched)
-        if found != STUCK:
-            return found
+        stuck = found == STUCK
+        if self._others is not None:
+            stuck = bool(self._others.is_stuck(id(self), stuck))
+        if not stuck:
+            return max(found, 0)
         waiting = [words for words in records if words[Worker.WAITED] != ENDED]
         raise Deadlock(self._locations.of(self._grid, [(w[Worker.WAITS_AT], w[Worker.BLOCK]) for w in waiting]))
 

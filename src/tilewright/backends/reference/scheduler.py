@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tilewright.backends import deadlock
 from tilewright.backends.reference.interpreter import Index, Running
@@ -51,9 +52,31 @@ def run_blocks(
 
     Deadlock when all of them wait for a change of memory that none makes.
     """
-    if schedule is not None and schedule.mixes:
-        _run_mixed(blocks, memory, schedule, turn)
+    with _asking_others() as is_final:
+        if schedule is not None and schedule.mixes:
+            _run_mixed(blocks, memory, schedule, turn, is_final)
+        else:
+            _run_in_order(blocks, memory, turn, is_final)
+
+
+@contextlib.contextmanager
+def _asking_others() -> Iterator[Callable[[bool], bool]]:
+    """Gives what is told whether all blocks wait, and says whether that is so for ever."""
+    others = deadlock.OTHERS.get()
+    if others is None:
+        yield lambda stuck: stuck
         return
+    launch = object()
+    others.takes_part(id(launch), True)
+    try:
+        yield lambda stuck: bool(others.is_stuck(id(launch), stuck))
+    finally:
+        others.takes_part(id(launch), False)
+
+
+def _run_in_order(
+    blocks: Iterator[tuple[Index, Running]], memory: Memory, turn: int, is_final: Callable[[bool], bool]
+) -> None:
     queue: deque[Waiting] = deque()
     idle_turns, changes = 0, memory.changes
     retry = False
@@ -71,14 +94,22 @@ def run_blocks(
         # What a new block waits for may be in the hands of one that lost its turn before.
         retry = fresh is not None and not ended
         if ended or fresh is not None or not spins or memory.changes != changes:
+            if idle_turns >= STUCK_TURNS:
+                is_final(False)
             idle_turns, changes = 0, memory.changes
             continue
         idle_turns += 1
-        if idle_turns >= max(STUCK_TURNS, STUCK_TURNS_EACH * len(queue)):
+        if idle_turns >= max(STUCK_TURNS, STUCK_TURNS_EACH * len(queue)) and is_final(True):
             raise Deadlock(queue)
 
 
-def _run_mixed(blocks: Iterator[tuple[Index, Running]], memory: Memory, schedule: Schedule, turn: int) -> None:
+def _run_mixed(
+    blocks: Iterator[tuple[Index, Running]],
+    memory: Memory,
+    schedule: Schedule,
+    turn: int,
+    is_final: Callable[[bool], bool],
+) -> None:
     """Run up to MIXED blocks at a time; more of them when those wait for one that has not started."""
     choose = random.Random(schedule.seed)
     live: list[Waiting] = []
@@ -95,15 +126,18 @@ def _run_mixed(blocks: Iterator[tuple[Index, Running]], memory: Memory, schedule
             del live[position]
             position -= 1
         if ended or not spins or memory.changes != changes:
+            if idle >= STUCK_TURNS:
+                is_final(False)
             idle, changes = 0, memory.changes
             continue
         idle += 1
         if idle >= max(STUCK_TURNS, STUCK_TURNS_EACH * turn * len(live)):
             fresh = next(blocks, None)
-            if fresh is None:
+            if fresh is not None:
+                live.append(Waiting(*fresh))
+                room, idle = room + 1, 0
+            elif is_final(True):
                 raise Deadlock(live)
-            live.append(Waiting(*fresh))
-            room, idle = room + 1, 0
 
 
 def _take_turn(block: Waiting, budget: int, weak: int = 1) -> tuple[bool, bool]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.backends.cpu.threads import POOL, thread_count
+from tilewright.backends.deadlock import OTHERS, Others
 from tilewright.backends.launch_arguments import REACHABLE, Buffer
 from tilewright.cpp.host import crashes
 from tilewright.cpp.host.build import NO_LIBRARIES, HostUnit, Libraries, build_unit, link_units
@@ -183,6 +184,9 @@ class _Process:
         self._allocations = self._library["__tw_memory_allocations"]
         self._allocations.argtypes, self._allocations.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_size_t
         POOL.share(self._library["__tw_take_threads"], self._library["__tw_give_threads"])
+        takes_part, is_stuck = self._library["__tw_takes_part"], self._library["__tw_is_stuck"]
+        takes_part.argtypes = is_stuck.argtypes = (ctypes.c_size_t, ctypes.c_int)
+        self._others = Others(takes_part, is_stuck)
         self._launcher = _LAUNCHER(self._guarded)
         self._library["__tw_set_launcher"](self._launcher)
         self._pointer = DevicePointer if simt is None else GpuPointer
@@ -244,7 +248,7 @@ class _Process:
             return _Error.UNKNOWN
 
     def _launch(self, kernel: Kernel, grid: tuple[int, int, int], slots: int) -> _Error:
-        token = REACHABLE.set(self._reachable)
+        token, others = REACHABLE.set(self._reachable), OTHERS.set(self._others)
         try:
             stream = None if self._simt is None else self._simt.stream()
             launch(stream, grid, kernel, self._arguments(kernel, slots), backend=self._backend)
@@ -260,6 +264,7 @@ class _Process:
             return _Error.ILLEGAL_ADDRESS if illegal else _Error.ASSERT if _FAILED in message else _Error.LAUNCH_FAILURE
         finally:
             REACHABLE.reset(token)
+            OTHERS.reset(others)
             sys.stdout.flush()
         return _Error.SUCCESS
 

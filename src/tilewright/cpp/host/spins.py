@@ -23,6 +23,7 @@ _COLUMN_SHIFT = 20  # `column_shift` of simt.h
 _CLOCKS = "llvm.read"
 SPIN = 6  # the kind of such a place
 ENTERS = "__tw_simt_enters"  # tells the runtime that a thread comes to such a loop
+_CHANGES_NOTHING = re.compile(r" atomicrmw (?:volatile )?(?:xchg|(?:add|sub|or|xor) ptr [^,]+, i\d+ 0\b)")
 _READS = (" load volatile ", " load atomic ", " atomicrmw ", " cmpxchg ")
 _TILE_READS = re.compile(r"@_ZN4cuda5tiles\w*?\datomic_(?:load|compare_exchange|xchg)")
 
@@ -124,7 +125,7 @@ class _Function:
     def _only_waits(self, loop: set[str]) -> bool:
         """Whether an iteration that does not leave ``loop`` changes nothing."""
         for i, line in ((instruction(line), line) for name in loop for line in self.blocks[name]):
-            if i.op == "store" or (i.op == "atomicrmw" and " xchg " not in line):
+            if i.op == "store" or (i.op == "atomicrmw" and not _CHANGES_NOTHING.search(line)):
                 return False
             known = i.callee.startswith("llvm.") and not i.callee.startswith(_CLOCKS)
             if i.op in ("call", "invoke") and not known and i.callee != INDEX:

@@ -257,5 +257,9 @@ cudaError_t in_order(cudaStream_t stream, bool waits, Now now, Later later) {
 
 extern "C" int __tw_take_threads(int wanted);
 extern "C" void __tw_give_threads(int count);
+// Of a launch, by an address that is its own, whose blocks may wait for what others write: that the calling thread begins to
+// run them, or no longer does; and whether all of them wait, which is for ever where this returns that.
+extern "C" void __tw_takes_part(void const* launch, int begins);
+extern "C" int __tw_is_stuck(void const* launch, int stuck);
 
 using tilewright::report;

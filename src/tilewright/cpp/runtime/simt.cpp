@@ -415,7 +415,6 @@ cudaError_t run_simt(kernel const& what, configuration const& how, void** slots)
     if (run.waits.asked_by) run_apart(&run);
     else run_with_helpers(&run);
     wait_for_more(&run);
-    run.waits.threads.clear();
     cudaError_t faulted = run.fault.signal ? report_fault(run) : cudaSuccess;
     bool asserted = strstr(run.message, "assertion failed") != nullptr;
     if (faulted == cudaSuccess && run.failed && checking())

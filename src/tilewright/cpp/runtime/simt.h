@@ -16,7 +16,7 @@ struct waiting {
     double since;        // when it began
     task* asked_by;      // what the launch is part of, if the program does not wait for it
     int held, given;     // processors that the launch has, and has given back while all of it waits
-    list<int> threads;   // of the workers, as the system numbers them
+    bool stuck, told;    // all of it waits, and has for long
 };
 constexpr int spins = 6;  // the kind of a barrier where a thread lets others go on: `SPIN` of cpp/host/spins.py
 // A word of 8 bytes for each lane of a warp, and one of 4: lanes that have parted may give one or the other. Shuffles may

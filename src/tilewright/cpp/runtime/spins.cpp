@@ -10,27 +10,45 @@ namespace tilewright {
 constexpr unsigned most_threads = 1024;
 constexpr unsigned pause = 50;  // microseconds
 constexpr double seconds_of_waiting = 5;  // until it is asked whether other threads of the program may write
+constexpr double seconds_between_looks = 0.25, seconds_of_silence = 1, seconds_until_told = 15;
+
+// A launch whose blocks may wait for what others write, by an address that is its own: the threads that run them, and the
+// one that asks about it; whether all of its blocks wait; when it was asked who else may write, and since when nobody may.
+struct party {
+    void const* launch;
+    list<int> threads;
+    int asker;
+    bool stuck;
+    double asked, silent;
+};
+static list<party> parties;
+// One of them has begun to wait, or no longer does.
+static void parties_changed() {
+    for (party& each : parties) each.silent = 0;
+}
+static party* party_of(void const* launch) {
+    for (party& each : parties)
+        if (each.launch == launch) return &each;
+    return nullptr;
+}
 
 // What blocks wait for may have changed.
-static void changed(waiting& all) {
+static void changed(launch* run) {
+    waiting& all = run->waits;
     ++all.epoch;
     all.confirmed = 0;
     all.since = now();
+    if (all.stuck) __tw_is_stuck(run, all.stuck = false);
 }
 static void count_worker(launch* run, int change) {
     locked here;
     run->waits.workers += unsigned(change);
-    changed(run->waits);
+    changed(run);
 }
 static void work_listed(launch* run) {
-    int const self = int(syscall(SYS_gettid));
-    {
-        locked here;
-        run->waits.threads.add(self);
-    }
+    __tw_takes_part(run, true);
     work(run);
-    locked here;
-    run->waits.threads.discard(self);
+    __tw_takes_part(run, false);
     count_worker(run, -1);
 }
 void work_counted(launch* run) {
@@ -57,11 +75,11 @@ static bool may_go_on(char const* thread) {
     int const found = sscanf(text, "%ld %llx %llx %llx %llx", &call, arguments, arguments + 1, arguments + 2, arguments + 3);
     return read && (found < 5 || call != SYS_futex || arguments[3]);
 }
-static bool others_may_go_on(launch const* run) {
+static bool others_may_go_on(list<int> const& known) {
     DIR* threads = opendir("/proc/self/task");
     bool any = false;
     for (dirent* each; threads && !any && (each = readdir(threads));)
-        any = each->d_name[0] != '.' && !run->waits.threads.holds(atoi(each->d_name)) && may_go_on(each->d_name);
+        any = each->d_name[0] != '.' && !known.holds(atoi(each->d_name)) && may_go_on(each->d_name);
     if (threads) closedir(threads);
     return any;
 }
@@ -112,26 +130,74 @@ bool end_round(worker* mine, unsigned round) {
     if (round % 64 == 63) mine->run->waits.given ? usleep(pause) : sched_yield();
     launch* run = mine->run;
     waiting& all = run->waits;
-    locked here;
-    if (mine->spin.moves || mine->spin.lanes != mine->spin.before || !mine->spin.only) changed(all);
-    if (all.epoch != mine->spin.epoch) return true;
-    all.confirmed += mine->spin.confirmed != all.epoch;
-    mine->spin.confirmed = all.epoch;
-    if (all.confirmed < all.workers || add_thread(run)) return true;
-    if (all.asked_by && !all.given) {
-        __tw_give_threads(all.given = all.held);
-        is_idle(all.asked_by);
+    {
+        locked here;
+        if (mine->spin.moves || mine->spin.lanes != mine->spin.before || !mine->spin.only) changed(run);
+        if (all.epoch != mine->spin.epoch) return true;
+        all.confirmed += mine->spin.confirmed != all.epoch;
+        mine->spin.confirmed = all.epoch;
+        if (all.confirmed < all.workers || add_thread(run)) return true;
+        if (all.asked_by && !all.given) {
+            __tw_give_threads(all.given = all.held);
+            is_idle(all.asked_by);
+        }
+        if (now() - all.since < seconds_of_waiting) return true;
+        all.stuck = true;
     }
-    if (now() - all.since < seconds_of_waiting) return true;
-    if (others_may_go_on(run)) {
-        all.since = now();
-        return true;
+    if (__tw_is_stuck(run, true)) {
+        fail(run, mine->spin.file, mine->spin.line, "every block that is left waits for memory that none of them changes");
+        return false;
     }
-    fail(run, mine->spin.file, mine->spin.line, "every block that is left waits for memory that none of them changes");
-    return false;
+    bool const late = now() - all.since >= seconds_until_told;
+    if (late && !__atomic_exchange_n(&all.told, true, __ATOMIC_RELAXED))
+        say("%s:%d: %s() has waited for %g seconds for memory that no kernel changes; the program may yet", mine->spin.file,
+            mine->spin.line & ((1 << column_shift) - 1), run->kernel, seconds_until_told);
+    return true;
 }
 
 }  // namespace tilewright
 
+using namespace tilewright;
+extern "C" {
 // A thread has come to a loop that waits.
-extern "C" void __tw_simt_enters() { ++tilewright::here->spin.moves; }
+void __tw_simt_enters() { ++here->spin.moves; }
+void __tw_takes_part(void const* launch, int begins) {
+    int const self = int(syscall(SYS_gettid));
+    locked here;
+    party* found = party_of(launch);
+    if (!found && begins) found = &parties.add({launch, {}, 0, false, 0, 0}), parties_changed();
+    if (found && begins) found->threads.add(self);
+    if (!found || begins) return;
+    found->threads.discard(self);
+    if (found->threads.count) return;
+    found->threads.clear();
+    parties.remove(size_t(found - parties.items));
+    parties_changed();
+}
+int __tw_is_stuck(void const* launch, int stuck) {
+    list<int> known{};
+    {
+        locked here;
+        party* own = party_of(launch);
+        if (!own) return 0;
+        if (own->stuck != bool(stuck)) parties_changed();
+        own->stuck = stuck;
+        own->asker = int(syscall(SYS_gettid));
+        if (!stuck || now() - own->asked < seconds_between_looks) return 0;
+        own->asked = now();
+        for (party const& each : parties)
+            if (!each.stuck) return 0;
+        for (party const& each : parties) {
+            known.add(each.asker);
+            for (int thread : each.threads) known.add(thread);
+        }
+    }
+    bool any = false;  // threads may wait for a lock that another one has for a moment
+    for (int i = 0; i < 3 && !any; ++i, usleep(1000)) any = others_may_go_on(known);
+    known.clear();
+    locked here;
+    party* own = party_of(launch);
+    if (any || !own->silent) own->silent = any ? 0 : now();
+    return own->silent && now() - own->silent >= seconds_of_silence;  // what others have written last is seen by then
+}
+}
