@@ -22,7 +22,7 @@ from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.gpu.barriers import TakeTurn
 from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, SharedAlloc
 from tilewright.ir.ops.gpu.mma import GpuMma
-from tilewright.ir.ops.gpu.tma import AsyncFence
+from tilewright.ir.ops.gpu.tma import AsyncFence, TmaLoad
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
@@ -172,6 +172,62 @@ def test_a_state_that_a_loop_carries(make: Callable[[], Any], D: int, T: int) ->
     np.testing.assert_array_equal(o, (wide[0] @ wide[1].T * seen @ wide[2]).astype(np.float32))
     assert sum(isinstance(op, Wgmma) for op in found[-1].walk()) == 4
     assert not any(isinstance(op, GpuMma) for op in found[-1].walk())
+
+
+@ct.kernel
+def faded(
+    q: ct.Array, k: ct.Array, v: ct.Array, rates: ct.Array, o: ct.Array,
+    D: ct.Constant[int], N: ct.Constant[int], T: ct.Constant[int], TURNED: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """A delta rule of one head: keys are multiplied as they are, and faded, and values are changed by what is known."""
+    state = ct.zeros((D, N), ct.float32)
+    for i in range(q.shape[0] // T):
+        queries, keys, values = ct.load(q, (i, 0), (T, D)), ct.load(k, (i, 0), (T, D)), ct.load(v, (i, 0), (T, N))
+        rate = ct.load(rates, (i,), (T,))
+        power = ct.mma(keys, ct.transpose(keys), ct.zeros((T, T), ct.float32))
+        for _ in range(2):
+            power = ct.mma(power.astype(q.dtype), power.astype(q.dtype), power) * 0.5
+        known = ct.mma(keys, state.astype(q.dtype), ct.zeros((T, N), ct.float32))
+        change = (values.astype(ct.float32) - known) * rate[:, None]
+        new = ct.mma(power.astype(q.dtype), change.astype(q.dtype), ct.zeros((T, N), ct.float32)).astype(q.dtype)
+        scores = ct.mma(queries, ct.transpose(keys), ct.zeros((T, T), ct.float32))
+        result = ct.mma(queries, state.astype(q.dtype), ct.zeros((T, N), ct.float32))
+        ct.store(o, (i, 0), ct.mma(scores.astype(q.dtype), new, result))
+        if TURNED:
+            late = (ct.transpose(keys).astype(ct.float32) * rate[None, :]).astype(q.dtype)
+        else:
+            late = ct.transpose((keys.astype(ct.float32) * rate[:, None]).astype(q.dtype))
+        state = ct.mma(late, new, state * 0.5)
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize(("D", "N", "turned"), [(64, 64, False), (64, 64, True), (128, 32, False), (64, 128, True)])
+def test_tiles_that_warp_groups_multiply_and_threads_change(
+    make: Callable[[], Any], D: int, N: int, turned: bool
+) -> None:
+    """Keys are copied once, for MMA ops and for threads, which put faded ones beside them; the values are loaded as
+    threads have sums."""
+    T, rng = 64, np.random.default_rng(D + N)
+    q, k, v = aligned((3 * T, D), np.float16), aligned((3 * T, D), np.float16), aligned((3 * T, N), np.float16)
+    for x in (q, k, v):
+        x[...] = rng.standard_normal(x.shape) * (1 if x is v else D**-0.5)
+    rates = rng.choice([0.25, 0.5], 3 * T).astype(np.float32)
+    o, wanted = aligned((3 * T, N), np.float32), np.zeros((3 * T, N), np.float32)
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    ct.launch(None, (1,), faded, (q, k, v, rates, wanted, D, N, T, turned), backend="reference")
+    with observed_passes(see), make() as backend:
+        ct.launch(None, (1,), faded, (q, k, v, rates, o, D, N, T, turned), backend=backend)
+    for step, exact in zip(o.reshape(3, T, N), wanted.reshape(3, T, N)):
+        assert np.abs(step - exact).max() < 2e-3 * np.abs(exact).max()
+    assert sum(isinstance(op, Wgmma) for op in found[-1].walk()) == 8
+    assert not any(isinstance(op, GpuMma) for op in found[-1].walk())
+    assert sum(isinstance(op, TmaLoad) for op in found[-1].walk()) == 3
+    assert all(op.result.tile.size == T for op in found[-1].walk() if isinstance(op, GlobalLoad))
 
 
 @ct.kernel

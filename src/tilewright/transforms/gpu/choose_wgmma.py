@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import operand_source
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import DType, int32, int64
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_parameters import SLICE_EXTENT, Descriptor
@@ -66,6 +67,11 @@ class ChooseWgmma:
         return made
 
 
+def _is_combined(operand: Operand) -> bool:
+    """Whether threads combine what is loaded with other tiles of its shape."""
+    return any(len(op.operands) > 1 for op in operand.through)
+
+
 class _Chooser(Rewriter):
     def __init__(self, choice: Choice) -> None:
         super().__init__()
@@ -85,7 +91,11 @@ class _Chooser(Rewriter):
             op.y.op for op, (_, y) in choice.mmas.items() if y is None and operand_source(op.y) in choice.converted
         ]
         self.gone |= {op for op in staged if op in choice.plan.rounded}  # when they are fetched
-        read = self.gone | set(choice.mmas)
+        self.late = {load for load, how in choice.converted.items() if load in self.loaded or _is_combined(how)}
+        paths = {op for load in self.late for op in choice.converted[load].through}
+        read = self.gone | set(choice.mmas) | paths
+        self.gone |= {op for op in paths if isinstance(op, (Permute, Reshape)) and op.x.op in (*self.late, *self.gone)}
+        self.staged: dict[tuple[Block, Value, SharedType], Value] = {}
         self.shared = {
             op for op in (*self.loaded, *self.gone) if not only_used_in(op.results[0], read)
         }  # others use these, too
@@ -102,18 +112,20 @@ class _Chooser(Rewriter):
         return made
 
     def insert(self, op: Op, builder: Builder) -> None:
+        if op not in self.gone and op not in self.choice.mmas:
+            self._load_late(op.operands, builder)
         builder.loc = op.loc
         if isinstance(op, Mma) and op in self.choice.mmas:
             left, right = self.choice.mmas[op]
             x = self._left(op, builder) if left is None else self.fetched[left.load, left.type]
             y = self._stage(op, builder) if right is None else self.fetched[right.load, right.type]
             self.values[op.result] = builder.emit(Wgmma, x, y, self.value(op.acc))
-        elif op in self.choice.converted:
-            operand = self.choice.converted[op]
-            self._fetch(operand, builder)
-            fetched, t = self.fetched[operand.load, operand.type], operand.type
-            tile = builder.emit(LoadFetched, fetched, type=TileType(t.dtype, t.shape))
-            self.values[op.results[0]] = builder.emit(Reshape, tile, shape=op.results[0].tile.shape)
+        elif isinstance(op, LoadView) and op in self.choice.converted:
+            for operand in (*self.loaded.get(op, []), self.choice.converted[op]):
+                if (op, operand.type) not in self.fetched:
+                    self._fetch(operand, builder)
+            if op not in self.late:
+                self._load_fetched(op, builder)
         elif isinstance(op, Load) and op in self.turned:
             self._turn(op, builder)
         elif op in self.loaded:
@@ -126,13 +138,37 @@ class _Chooser(Rewriter):
         elif op not in self.gone or op in self.shared:
             super().insert(op, builder)
 
+    def _load_fetched(self, load: LoadView, b: Builder) -> None:
+        operand = self.choice.converted[load]
+        t = operand.type
+        tile = b.emit(LoadFetched, self.fetched[load, t], type=TileType(t.dtype, t.shape))
+        self.values[load.result] = b.emit(Reshape, tile, shape=load.result.tile.shape)
+
+    def _load_late(self, needed: Sequence[Value], b: Builder) -> None:
+        """Load what threads combine with other tiles right before they do."""
+        for v in needed:
+            if v in self.values or v.op is None:
+                continue
+            if v.op in self.late:
+                self._load_fetched(v.op, b)
+            elif v.op in self.gone and v.op not in self.shared:
+                self._load_late(v.op.operands, b)
+                super().insert(v.op, b)
+
     def _left(self, op: Mma, b: Builder) -> Value:
         """The left operand of ``op`` in registers; in shared memory, where it is staged."""
         return self._in_ring(op.x, b) if op.x in self.choice.staged else self.value(op.x)
 
     def _in_ring(self, operand: Value, b: Builder) -> Value:
         how = self.choice.staged[operand]
-        return b.emit(StageOperand, self.value(operand), None, type=how.type, copies=how.copies)
+        return self._put_there(self.value(operand), how.type, b, copies=how.copies)
+
+    def _put_there(self, value: Value, t: SharedType, b: Builder, **how: Any) -> Value:
+        """``value`` in shared memory, once for the MMA ops of a block."""
+        key = b.block, value, t
+        if key not in self.staged:
+            self.staged[key] = b.emit(StageOperand, value, None, type=t, **how)
+        return self.staged[key]
 
     def _turn(self, op: Load, b: Builder) -> None:
         """Load what is only seen transposed as it is seen."""
@@ -148,11 +184,14 @@ class _Chooser(Rewriter):
         assert t is not None
         operand = self.choice.converted.get(load) if isinstance(load, LoadView) else None
         buffer = None
-        if operand is not None and operand.bytes == t.bytes and len(y.users) == len(operand.load.result.users) == 1:
+        alone = operand is not None and operand.load not in self.loaded
+        if operand is not None and alone and operand.bytes == t.bytes and len(y.users) == len(operand.load.result.users) == 1:
             buffer = self.fetched[operand.load, operand.type]
         made = self.value(y.op.x if isinstance(y.op, Cast) and y.op in self.gone else y)  # rounded when it was fetched
-        copies = staged_copies(op) if buffer is None else 1
-        return b.emit(StageOperand, made, buffer, type=t, copies=copies, waited=copies == _WAITED)
+        if buffer is not None:
+            return b.emit(StageOperand, made, buffer, type=t)
+        copies = staged_copies(op)
+        return self._put_there(made, t, b, copies=copies, waited=copies == _WAITED)
 
     def _fetch(self, operand: Operand, b: Builder) -> None:
         load, d = operand.load, operand.descriptor

@@ -21,6 +21,7 @@ from tilewright.ir.ops.gpu.tma import can_part, swizzle_of
 from tilewright.ir.ops.gpu.wgmma import INTERLEAVED, Interleave, LoadFetched, Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Insert, Permute, Reshape
+from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.mma_loops import readers
 
@@ -212,6 +213,18 @@ def added_layout(op: LoadFetched, warps: int) -> LinearLayout:
     return wgmma_layout(op.type.shape, warps)
 
 
+def _meets_accumulator(op: LoadFetched) -> bool:
+    """Whether what is made of a tile, element by element, is combined with what is made of an accumulator."""
+    made = reachable([op.result], lambda v: [r for u in v.users if _is_by_element(u) for r in u.results])
+    users = {u for v in made for u in v.users if u.spec.elementwise and len(u.operands) > 1}
+    beside = reachable([v for u in users for v in u.operands], lambda v: v.op.operands if _is_by_element(v.op) else ())
+    return any(isinstance(v.op, Wgmma) for v in beside)
+
+
+def _is_by_element(op: Op | None) -> bool:
+    return op is not None and (op.spec.elementwise or isinstance(op, Reshape))
+
+
 def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
     """The layout in which threads load a tile from where it was fetched to: 16 bytes of a row at once; where rows are
     to lie side by side afterwards, as instructions transpose matrices of them."""
@@ -395,8 +408,8 @@ class Homes:
         if isinstance(op, memory.Load):
             return self._accesses.of(op)
         if isinstance(op, LoadFetched):
-            converted = readers(op.buffer)  # what is not is added to sums
-            layout = fetched_layout if converted else added_layout
+            summed = not readers(op.buffer) or _meets_accumulator(op)
+            layout = added_layout if summed else fetched_layout
             return layout(op, self._accesses.warps)
         if isinstance(op, Interleave):
             if op.axis == 1:

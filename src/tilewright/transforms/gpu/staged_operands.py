@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.analysis.gpu.contiguity import Contiguity
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import operand_source
-from tilewright.ir.core import Function, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
@@ -16,7 +16,7 @@ from tilewright.ir.ops.gpu.tma import SWIZZLES, swizzled_layout
 from tilewright.ir.ops.gpu.wgmma import readable
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView
-from tilewright.ir.ops.shape import Permute, constant_of
+from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.reachable import operands_within, reachable
 from tilewright.ir.types import SharedType
 from tilewright.transforms.gpu.layout_choice import widest_access
@@ -37,10 +37,18 @@ class Staged:
 
 def staged_operands(function: Function) -> dict[Value, Staged]:
     """The operands of 8 and 16 bits of MMA ops in ``function`` that threads load, from elements that they find, or
-    compute from what they load, for a loop that only adds."""
+    compute from what they load, for a loop that only adds; left ones that are computed from what is loaded beside other
+    MMA ops."""
     mmas = [op for op in function.ops_of(Mma) if is_only_added(op)]
     found = {v: _loaded(function, v, op, k) or _computed(v, op, k) for op in mmas for k, v in enumerate((op.x, op.y))}
+    chained = [op for op in function.ops_of(Mma) if any(isinstance(other, Mma) for other in _beside(op))]
+    found = {op.x: _scaled(op.x, op) for op in chained} | {v: how for v, how in found.items() if how is not None}
     return {v: how for v, how in found.items() if how is not None}
+
+
+def _beside(op: Mma) -> list[Op]:
+    assert op.block is not None
+    return [other for other in op.block.ops if other is not op]
 
 
 def _loaded(function: Function, value: Value, op: Mma, k: int) -> Staged | None:
@@ -71,6 +79,53 @@ def _computed(value: Value, op: Mma, k: int) -> Staged | None:
         return None
     suitable = swizzled(t.shape, 1, t.element)
     return Staged(suitable) if suitable is not None and readable(suitable, 1 - k) else None
+
+
+def _scaled(value: Value, op: Mma) -> Staged | None:
+    """A left operand of 16 bits that is computed from a tile of the same block, and from no MMA op, such as keys that
+    fade: it lies as that tile does, of which threads have parts of rows."""
+    t, (source, transposed) = value.tile, _through_permutes(value)
+    computed = source.op is not None and source.op.block is op.block and source.op.spec.elementwise
+    if not computed or t.rank != 2 or t.element.bytes != 2:
+        return None
+    if any(isinstance(v.op, Mma) for v in reachable([source], operands_within)) or len(tiles_loaded_for(source)) != 1:
+        return None
+    suitable = swizzled(t.shape, 0 if transposed else 1, t.element)
+    return Staged(suitable, copies=1) if suitable is not None and readable(suitable, 1) else None
+
+
+def _through_permutes(value: Value) -> tuple[Value, bool]:
+    """What ``value`` is a permutation of, and whether it is its transpose."""
+    transposed = False
+    while isinstance(value.op, (Permute, Reshape)):
+        transposed ^= isinstance(value.op, Permute) and value.op.axes[-1] != value.tile.rank - 1
+        value = value.op.x
+    return value, transposed
+
+
+def tiles_loaded_for(operand: Value) -> list[LoadView]:
+    """The tiles of as many elements as ``operand`` that are loaded in its block, and from which it is computed without
+    an MMA op."""
+    made = operand.op
+    loads = [v.op for v in _slice(operand) if isinstance(v.op, LoadView) and v.tile.size == operand.tile.size]
+    return [op for op in loads if made is not None and op.block is made.block]
+
+
+def path_to(operand: Value, load: LoadView) -> set[Op]:
+    """The ops that compute ``operand`` from what is loaded, in the block of ``load``, without an MMA op."""
+    before = set(_slice(operand))
+    after = reachable([load.result], lambda v: [r for op in v.users for r in op.results if r in before])
+    return {v.op for v in after if v.op is not None} - {load}
+
+
+def _slice(operand: Value) -> Iterator[Value]:
+    """What ``operand`` is computed from in its block, up to results of MMA ops."""
+    block = None if operand.op is None else operand.op.block
+
+    def sources(v: Value) -> Sequence[Value]:
+        return v.op.operands if v.op is not None and v.op.block is block and not isinstance(v.op, Mma) else ()
+
+    return reachable([operand], sources)
 
 
 def is_only_added(op: Mma) -> bool:

@@ -11,6 +11,7 @@ from tilewright.analysis.gpu.producer_slice import slice_covers
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import LoweringPlan, has_pitch, plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
+from tilewright.analysis.live_ranges import max_live
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import depends
 from tilewright.ir.core import Function, Op, Value
@@ -29,12 +30,13 @@ from tilewright.ir.ops.shape import Constant, Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.staged_operands import (
-    COPIES,
     Staged,
     is_only_added,
+    path_to,
     staged_operands,
     swizzle_of,
     swizzled,
+    tiles_loaded_for,
 )
 
 _SECTOR = 32  # bytes
@@ -130,8 +132,10 @@ def choose(function: Function, options: Options) -> Choice:
     )
     facts = AnalysisManager(function).get(IntegerRanges)
     multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
+    inside = _inside(found) | _paths(found, staged)
     made = [(op, v) for op, (x, y) in found.items() for v, o in ((op.x, x), (op.y, y)) if o is None]
-    converted = dict(filter(None, (_converted(op, v, plan, reads) for op, v in made if v is op.y or v in staged)))
+    made = [(op, v) for op, v in made if v is op.y or v in staged]
+    converted = dict(filter(None, (_converted(op, v, plan, reads, inside) for op, v in made)))
     if stores and warps is not None and warps > GROUP_WARPS:
         converted |= _added_last(function, plan, found)
     if options.target.has_tensor_memory:  # where none reads registers
@@ -159,26 +163,36 @@ def staged_copies(op: Mma) -> int:
     return 2 if isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2 and columns <= rows else 3
 
 
-def _converted(op: Mma, operand: Value, plan: LoweringPlan, reads: set[Op]) -> tuple[LoadView, Operand] | None:
-    """What is loaded for an ``operand`` of ``op``, which threads convert or compute, if the TMA unit can copy it."""
-    sources = reachable([operand], lambda v: v.op.operands if v.op is not None and v.op.block is op.block else ())
-    loads = [v.op for v in sources if isinstance(v.op, LoadView) and v.tile.size == operand.tile.size]
+def _converted(
+    op: Mma, operand: Value, plan: LoweringPlan, reads: set[Op], inside: set[Op]
+) -> tuple[LoadView, Operand] | None:
+    """What is loaded for an ``operand`` of ``op``, which threads convert or compute, if the TMA unit can copy it: for
+    that alone, or ``inside`` of what goes to MMA ops."""
+    loads = tiles_loaded_for(operand)
     load = loads[0] if len(loads) == 1 else None
     d = None if load is None else plan.descriptors.get(load)
     if load is None or d is None or d.needs_realign:
         return None
-    ops, value = set[Op](), load.result
-    while value is not operand:  # in one block, and by nothing else
-        (user,) = value.users if len(value.users) == 1 else (None,)
-        if user is None or user.block is not op.block:
-            return None
-        ops.add(user)
-        value = user.results[0]
+    ops = path_to(operand, load)
+    seen = {user for v in (load.result, *(o.results[0] for o in ops)) if v is not operand for user in v.users}
+    if not seen <= ops | inside | {op}:
+        return None
     element = operand.tile.element if operand.op in plan.rounded else load.result.tile.element
     found = _in_shared(load, d, element, transposed=False)
     if isinstance(found, str) or load.block is not op.block or not slice_covers(load, plan.places(load), reads):
         return None
     return load, Operand(load, d, found, frozenset(ops))
+
+
+def _paths(found: dict[Mma, Operands], staged: dict[Value, Staged]) -> set[Op]:
+    """The ops that compute the ``staged`` operands of MMA ops from tiles that are loaded for them."""
+    operands = [v for op in found for v in (op.x, op.y) if v in staged and staged[v].load is None]
+    return {o for v in operands for load in tiles_loaded_for(v) for o in path_to(v, load)}
+
+
+def _inside(found: dict[Mma, Operands]) -> set[Op]:
+    """The MMA ops, and what is between them and the loads of their operands."""
+    return {op for pair in found.values() for o in pair if o is not None for op in o.through} | set(found)
 
 
 def _added_last(function: Function, plan: LoweringPlan, found: dict[Mma, Operands]) -> dict[LoadView, Operand]:
@@ -201,8 +215,9 @@ def _added_last(function: Function, plan: LoweringPlan, found: dict[Mma, Operand
 
 
 def _is_carried(op: Mma) -> bool:
-    """Whether the loop around ``op`` carries what it gives to the next iteration."""
-    return isinstance(op.parent, For) and op.result in op.parent.next_values
+    """Whether the loop around ``op`` carries to the next iteration what is computed from what it gives."""
+    loop = op.parent
+    return isinstance(loop, For) and any(_follows(v, {op: (None, None)}) for v in loop.next_values)
 
 
 def _reads(function: Function) -> set[Op]:
@@ -301,13 +316,15 @@ def staged_type(t: TileType, k_axis: int = 0) -> SharedType | None:
 
 def _follows(value: Value, found: dict[Mma, Operands], *, transposed: bool = False) -> bool:
     """Whether ``value`` is computed, element by element, from one of the MMA ops ``found``, or from its result
-    ``transposed``; branches may choose."""
+    ``transposed``; branches may choose, and loops give it."""
     same = (Interleave, Permute) if transposed else (Interleave,)
 
     def sources(after: Value) -> Sequence[Value]:
         op = after.op
         if isinstance(op, If):
             return [end.values[after.index] for end in ends_of(op)]
+        if isinstance(op, For):
+            return [op.next_values[after.index]]
         loop = after.block.parent if op is None and after.block is not None else None
         if isinstance(loop, For) and after in loop.carried:
             return [loop.next_values[loop.carried.index(after)]]
@@ -321,6 +338,8 @@ def _too_much(found: dict[Mma, Operands], staged: dict[Value, Staged], op: Mma, 
     beside = {m: operands for m, operands in found.items() if m.block is op.block}
     threads = 32 * warps
     words = sum(m.acc.tile.size for m in beside if m.acc.op not in beside)
+    if words > MOST_WORDS * threads:
+        words = _live_words(list(beside))
     registers = [m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None and m.x not in staged]
     words += max(registers, default=0)  # one is read at a time
     if words > MOST_WORDS * threads:
@@ -330,8 +349,23 @@ def _too_much(found: dict[Mma, Operands], staged: dict[Value, Staged], op: Mma, 
     size = sum({o.load: o.bytes for operands in held.values() for o in operands if o is not None}.values())
     put = [m for m, (_, y) in held.items() if y is None and m.y not in staged]
     size += sum(staged_copies(m) * m.y.tile.size * m.y.tile.element.bytes for m in put)
-    size += sum(COPIES * staged[v].type.bytes for m in held for v in (m.x, m.y) if v in staged)
+    size += sum(staged[v].copies * staged[v].type.bytes for m in held for v in (m.x, m.y) if v in staged)
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
+
+
+def _live_words(mmas: list[Mma]) -> int:
+    """The registers of all threads for what the MMA ops of a block give, and for what is computed from that element by
+    element, up to the next MMA op, as far as it is needed at the same time."""
+    (block,) = {op.block for op in mmas}
+    assert block is not None
+    at = {op: i for i, op in enumerate(block.ops)}
+    lives = []
+    for op in mmas:
+        made = reachable([op.result], lambda v: [r for o in v.users if o.spec.elementwise for r in o.results])
+        ends = [at[outer] for v in made for o in v.users if (outer := o.ancestor_in(block)) is not None]
+        begins = 0 if op.acc in block.args else at[op]
+        lives.append((begins, max(ends, default=begins), op.acc.tile.size))
+    return int(max_live(lives))
 
 
 def _why_not(
@@ -410,7 +444,7 @@ def _drop_shared_loads(found: dict[Mma, Operands], staged: dict[Value, Staged], 
     """Leave out MMA ops of which others use an operand too, or that are outside of the block of their loads; and those
     whose left operand follows from one that is left out."""
     while True:
-        inside = {op for pair in found.values() for o in pair if o is not None for op in o.through} | set(found)
+        inside = _inside(found) | _paths(found, staged)
         wrong = [op for op, pair in found.items() if not _stands(op, pair, found, staged, inside)]
         if not wrong:
             return
