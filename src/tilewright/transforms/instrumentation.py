@@ -49,6 +49,7 @@ PASSES = (
     "skip-masks",
     "drop-unit-batches",
     "induction-variables",
+    "unroll-mma",
     "widen-steps",
     "transpose-mma",
     "legalize-mma",

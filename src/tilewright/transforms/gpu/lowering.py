@@ -48,6 +48,7 @@ from tilewright.transforms.gpu.specialize_warps import SpecializeWarps
 from tilewright.transforms.gpu.split_fma import SplitFma
 from tilewright.transforms.gpu.stage_stores import StageStores
 from tilewright.transforms.gpu.transpose_mma import DropUnitBatches, TransposeMma
+from tilewright.transforms.gpu.unroll_mma import UnrollMma
 from tilewright.transforms.gpu.widen_steps import WidenSteps
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.pipelines import run_passes
@@ -135,6 +136,7 @@ def lower_to_gpu(
     if target is not None and (target.has_wgmma or target.has_tensor_memory) and function.ops_of(Mma):
         how["tensor_memory"] = target.has_tensor_memory
         function = reshaped(reshaped(function, InductionVariables()), DropUnitBatches())
+        function = reshaped(function, UnrollMma())
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         widened = run_passes(function, (WidenSteps(),))
         turned = reshaped(widened, TransposeMma())
@@ -159,9 +161,10 @@ def lower_to_gpu(
 
 
 def reshaped(function: Function, shaping: Pass) -> Function:
-    """``function`` after ``shaping``, without the reshapes and permutations that meet."""
+    """``function`` after ``shaping``, without the reshapes and permutations that meet, and with what is computed twice
+    computed once."""
     made = run_passes(function, (shaping,))
-    return made if made is function else run_passes(made, (Canonicalize(), DeadCodeElimination()))
+    return made if made is function else run_passes(made, (Canonicalize(), CommonSubexpressions(), DeadCodeElimination()))
 
 
 def _chosen(function: Function, chosen: ChooseWgmma, limit: int, blocks: int, *, staged: bool) -> tuple[Function, int]:

@@ -337,11 +337,10 @@ def _too_much(found: dict[Mma, Operands], staged: dict[Value, Staged], op: Mma, 
     """Why there is no room for ``op`` beside the MMA ops of the same block."""
     beside = {m: operands for m, operands in found.items() if m.block is op.block}
     threads = 32 * warps
-    words = sum(m.acc.tile.size for m in beside if m.acc.op not in beside)
-    if words > MOST_WORDS * threads:
-        words = _live_words(list(beside))
     registers = [m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None and m.x not in staged]
-    words += max(registers, default=0)  # one is read at a time
+    words = sum(m.acc.tile.size for m in beside if m.acc.op not in beside) + max(registers, default=0)
+    if words > MOST_WORDS * threads:
+        words = _live_words(list(beside)) + max(registers, default=0)  # one is read at a time
     if words > MOST_WORDS * threads:
         return f"accumulators and operands of {words // threads} registers a thread are too many"
     # What an MMA op follows from may have given its tiles back.

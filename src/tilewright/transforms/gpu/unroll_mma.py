@@ -1,0 +1,56 @@
+"""Loops of few MMA ops that wait for each other, and load nothing, are written out: what one step converts for its MMA
+ops, those of the next one read, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from tilewright.analysis.trip_counts import constant_trip_count
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.effects import is_pure
+from tilewright.ir.ops.arith import Add
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.rewrite import Rewriter, clone_op, replace_ops
+from tilewright.transforms.base import InPlacePass
+
+_MOST_STEPS = 8  # powers of a matrix up to the 256th
+
+
+class UnrollMma(InPlacePass):
+    """Puts its steps in the place of a loop with a constant number of them, up to eight, in which MMA ops multiply
+    what it carries, and all is pure: as in the inverse of a triangular matrix by powers of two.
+
+    Runs before ``choose-wgmma``, and common subexpressions after it.
+    """
+
+    name: ClassVar[str] = "unroll-mma"
+
+    def change(self, function: Function) -> bool:
+        counts = {op: constant_trip_count(op) for op in function.ops_of(For) if _only_multiplies(op)}
+        return replace_ops(function, {op: n for op, n in counts.items() if n and n <= _MOST_STEPS}, _written_out)
+
+
+def _only_multiplies(loop: For) -> bool:
+    """Whether ``loop`` has MMA ops, of which each has a factor that ``loop`` computes, and nothing else to see."""
+    ops = loop.body.ops[:-1]
+    mmas = [op for op in ops if isinstance(op, Mma)]
+    computed = {v for op in ops for v in op.results} | set(loop.carried)
+    pure = all(is_pure(op) and not op.regions for op in ops)
+    return bool(mmas) and pure and all(op.x in computed or op.y in computed for op in mmas)
+
+
+def _written_out(rewriter: Rewriter, loop: For, count: int | None, b: Builder) -> Sequence[Value]:
+    assert count is not None
+    number, _, step = rewriter.all(loop.bounds)
+    carried = rewriter.all(loop.inits)
+    for _ in range(count):
+        values = {**rewriter.values, loop.body.args[0]: number, **dict(zip(loop.carried, carried))}
+        steps: list[Op] = loop.body.ops[:-1]
+        for op in steps:
+            b.insert(clone_op(op, values))
+        carried = [values.get(v, v) for v in loop.next_values]
+        number = b.emit(Add, number, step)
+    return carried
