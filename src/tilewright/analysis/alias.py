@@ -70,6 +70,10 @@ class AliasAnalysis:
         found = {self.shared if self.shared is not None and root in self._alike else root for root in roots}
         return found.pop() if len(found) == 1 else None
 
+    def parameter(self, index: int) -> MemoryObject:
+        """What stands for the memory behind the argument of that number."""
+        return self.underlying_object(self._function.body.args[index])
+
     def origins(self, value: Value) -> set[MemoryObject]:
         """The parameters and local arrays that the address or view ``value`` may be computed from, by whatever ops.
 

@@ -217,12 +217,13 @@ def _meets_accumulator(op: LoadFetched) -> bool:
     """Whether what is made of a tile, element by element, is combined with what is made of an accumulator."""
     made = reachable([op.result], lambda v: [r for u in v.users if _is_by_element(u) for r in u.results])
     users = {u for v in made for u in v.users if u.spec.elementwise and len(u.operands) > 1}
-    beside = reachable([v for u in users for v in u.operands], lambda v: v.op.operands if _is_by_element(v.op) else ())
+    given = [v for u in users for v in u.operands]
+    beside = reachable(given, lambda v: v.op.operands if v.op is not None and _is_by_element(v.op) else ())
     return any(isinstance(v.op, Wgmma) for v in beside)
 
 
-def _is_by_element(op: Op | None) -> bool:
-    return op is not None and (op.spec.elementwise or isinstance(op, Reshape))
+def _is_by_element(op: Op) -> bool:
+    return op.spec.elementwise or isinstance(op, Reshape)
 
 
 def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:

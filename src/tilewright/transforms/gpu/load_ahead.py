@@ -13,11 +13,21 @@ from tilewright.ir.effects import SIDE_EFFECTS, has_effect, is_ordered, is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.ops.arith import Add, And, Bitcast, Cast, Cmp, Max, Select
 from tilewright.ir.ops.control import CONTROL_FLOW, For
-from tilewright.ir.ops.gpu.memory import AsyncCommit, AsyncCopy, AsyncWait, GlobalLoad, GlobalStore, SharedMemoryOp
+from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierWait
+from tilewright.ir.ops.gpu.memory import (
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
+    GlobalLoad,
+    GlobalStore,
+    SharedMemoryOp,
+    SharedStore,
+)
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import Splat
-from tilewright.ir.ops.gpu.wgmma import Wgmma
-from tilewright.ir.ops.shape import PtrOffset, constant_of
+from tilewright.ir.ops.gpu.tma import AsyncFence, ParameterMap, TmaStore, TmaStoreWait
+from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
+from tilewright.ir.ops.shape import Permute, PtrOffset, Reshape, constant_of
 from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import ValueMap, clone_op
 
@@ -166,21 +176,38 @@ def _below(x: Value, y: Value, b: Builder) -> Value:
     return b.emit(Cmp, *bits, predicate=CmpPredicate.LT)
 
 
-def loads_ahead(loop: For, alias: AliasAnalysis) -> list[AheadLoad]:
+# Ops of warp groups beside which loads may run ahead.
+_OF_WARP_GROUPS = (Wgmma, WgmmaWait, MbarrierWait, MbarrierArrive, AsyncFence, TmaStoreWait)
+
+
+def loads_ahead(loop: For, alias: AliasAnalysis, *, states: bool = False) -> list[AheadLoad]:
     """The loads of ``loop`` that can run ahead: their addresses follow from the induction variable, and nothing stores
-    there. None in loops with jumps, nested loops or MMA ops of warp groups, nor where no tile is loaded or copied."""
+    there. None in loops with jumps, nested loops or MMA ops of warp groups, unless these multiply ``states`` that the
+    loop carries, if that is wanted; nor where no tile is loaded or copied."""
     nested = [op for op in loop.walk() if op is not loop]
     multiplies = any(isinstance(op, GpuMma) for op in loop.body.ops)
     copies = not multiplies and any(isinstance(op, AsyncCopy) for op in loop.body.ops)
     through_shared = SharedMemoryOp, AsyncCopy, AsyncWait, AsyncCommit
-    others = (*CONTROL_FLOW, Wgmma, *(() if multiplies or copies else through_shared))
-    if any(isinstance(op, others) or is_ordered(op) for op in nested):
+    known = (*through_shared, *(_OF_WARP_GROUPS if states and _has_state(loop) else ()))
+    others = (Wgmma, *(() if multiplies or copies else through_shared))
+    if any(isinstance(op, CONTROL_FLOW) or is_ordered(op) for op in nested):
+        return []
+    if Wgmma not in known and any(isinstance(op, others) for op in nested):
         return []
     writes = [op for op in nested if has_effect(op, SIDE_EFFECTS)]
-    if not all(isinstance(op, (GlobalStore, *through_shared)) for op in writes):
+    if not all(isinstance(op, (GlobalStore, *known)) for op in writes):
         return []
     written = {alias.underlying_object(op.ptrs) for op in nested if isinstance(op, GlobalStore)}
+    maps = [op.map.op for op in nested if isinstance(op, TmaStore)]
+    written |= {alias.parameter(m.base) if isinstance(m, ParameterMap) else None for m in maps}
     weak = [op for op in loop.body.ops if isinstance(op, GlobalLoad) and op.is_weak]
     unwritten = (op for op in weak if not may_alias(alias.underlying_object(op.ptrs), written))
     found = [load for op in unwritten if (load := AheadLoad.of(op, loop.body)) is not None]
     return found if copies or any(load.op.result.tile.rank for load in found) else []
+
+
+def _has_state(loop: For) -> bool:
+    """Whether warp groups multiply what ``loop`` carries, through shared memory: a step waits for the one before."""
+    stored = [op.value for op in loop.body.ops if isinstance(op, SharedStore)]
+    narrowed = reachable(stored, lambda v: v.op.operands if isinstance(v.op, (Cast, Permute, Reshape)) else ())
+    return any(isinstance(op, Wgmma) for op in loop.body.ops) and any(v in loop.carried for v in narrowed)

@@ -163,8 +163,8 @@ def lower_to_gpu(
 def reshaped(function: Function, shaping: Pass) -> Function:
     """``function`` after ``shaping``, without the reshapes and permutations that meet, and with what is computed twice
     computed once."""
-    made = run_passes(function, (shaping,))
-    return made if made is function else run_passes(made, (Canonicalize(), CommonSubexpressions(), DeadCodeElimination()))
+    made, cleanup = run_passes(function, (shaping,)), (Canonicalize(), CommonSubexpressions(), DeadCodeElimination())
+    return made if made is function else run_passes(made, cleanup)
 
 
 def _chosen(function: Function, chosen: ChooseWgmma, limit: int, blocks: int, *, staged: bool) -> tuple[Function, int]:

@@ -17,6 +17,7 @@ from tilewright.ir.ops.arith import Add, Cmp, Sub
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.ops.gpu.mma import GpuMma
+from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.rewrite import Rewriter, open_block, replace_ops, stand_for
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
@@ -41,7 +42,7 @@ class PrefetchLoads(InPlacePass):
 
     def change(self, function: Function) -> bool:
         alias = AnalysisManager(function).get(AliasAnalysis)
-        loops = {op: found for op in function.ops_of(For) if (found := loads_ahead(op, alias))}
+        loops = {op: found for op in function.ops_of(For) if (found := loads_ahead(op, alias, states=True))}
         warps = num_warps(function)
         loops = {loop: found for loop, found in loops.items() if _leaves_room(loop, found, warps)}
         return replace_ops(function, loops, _prefetched)
@@ -64,7 +65,7 @@ def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     after = before + sum(_words(load.op.result) for load in loads)
     ctas = [ctas_of_sm(registers, warps) for registers in (before, after)]
     most = most_registers(warps * LANES)
-    if any(isinstance(op, GpuMma) for op in loop.body.ops):  # whose operands take registers, too
+    if any(isinstance(op, (GpuMma, Wgmma)) for op in loop.body.ops):  # whose operands take registers, too
         return after + _SPARE <= most and after - before <= _FEW_REGISTERS
     return after + _SPARE <= most and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
 
@@ -85,13 +86,14 @@ def _prefetched(rewriter: Rewriter, op: For, loads: Sequence[AheadLoad], b: Buil
     values = rewriter.values
 
     def loaded(at: Value, exists: Value) -> list[Value]:
-        """What ``loads`` give in the iteration ``at``, which may not exist."""
+        """What ``loads`` give in the iteration ``at``, which may not exist: of the same place once."""
         found = []
-        for load in loads:
+        for load in different.values():
             b.loc = load.op.loc
             found.append(b.emit(GlobalLoad, *load.at(at, exists, values, b), vector=load.op.vector))
         return found
 
+    different = {tuple(load.op.operands): load for load in loads}
     lower, upper, step = rewriter.all(op.bounds)
     exists = b.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
     inits = [*rewriter.all(op.inits), *loaded(lower, exists)]
@@ -101,7 +103,8 @@ def _prefetched(rewriter: Rewriter, op: For, loads: Sequence[AheadLoad], b: Buil
         at = body.args[0]
         more = b.emit(Cmp, step, b.emit(Sub, upper, at), predicate=CmpPredicate.LT)
         following = loaded(b.emit(Add, at, step), more)
-        taken = {load.op: value for load, value in zip(loads, ready)}
+        values_of = dict(zip(different, ready))
+        taken = {load.op: values_of[tuple(load.op.operands)] for load in loads}
         values.update((load.result, value) for load, value in taken.items())
         for nested in op.body.ops:
             b.loc = nested.loc

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from tilewright.analysis.trip_counts import constant_trip_count
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.ops.arith import Add
 from tilewright.ir.ops.control import For
@@ -48,8 +48,7 @@ def _written_out(rewriter: Rewriter, loop: For, count: int | None, b: Builder) -
     carried = rewriter.all(loop.inits)
     for _ in range(count):
         values = {**rewriter.values, loop.body.args[0]: number, **dict(zip(loop.carried, carried))}
-        steps: list[Op] = loop.body.ops[:-1]
-        for op in steps:
+        for op in loop.body.ops[:-1]:
             b.insert(clone_op(op, values))
         carried = [values.get(v, v) for v in loop.next_values]
         number = b.emit(Add, number, step)
