@@ -224,7 +224,7 @@ def test_tiles_that_warp_groups_multiply_and_threads_change(
         ct.launch(None, (1,), faded, (q, k, v, rates, o, D, N, T, turned), backend=backend)
     for step, exact in zip(o.reshape(3, T, N), wanted.reshape(3, T, N)):
         assert np.abs(step - exact).max() < 2e-3 * np.abs(exact).max()
-    assert sum(isinstance(op, Wgmma) for op in found[-1].walk()) == 8
+    assert sum(isinstance(op, Wgmma) for op in found[-1].walk()) == 9
     assert not any(isinstance(op, GpuMma) for op in found[-1].walk())
     assert sum(isinstance(op, TmaLoad) for op in found[-1].walk()) == 3
     assert all(op.result.tile.size == T for op in found[-1].walk() if isinstance(op, GlobalLoad))
