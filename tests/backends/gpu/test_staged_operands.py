@@ -19,6 +19,7 @@ from support.ptx.backend import ptx_backend
 import tilewright as ct
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.barriers import TakeTurn
 from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, SharedAlloc
 from tilewright.ir.ops.gpu.mma import GpuMma
@@ -178,12 +179,15 @@ def test_a_state_that_a_loop_carries(make: Callable[[], Any], D: int, T: int) ->
 def faded(
     q: ct.Array, k: ct.Array, v: ct.Array, rates: ct.Array, o: ct.Array,
     D: ct.Constant[int], N: ct.Constant[int], T: ct.Constant[int], TURNED: ct.Constant[bool],
+    FED: ct.Constant[bool],
 ) -> None:  # fmt: skip
     """A delta rule of one head: keys are multiplied as they are, and faded, and values are changed by what is known."""
     state = ct.zeros((D, N), ct.float32)
     for i in range(q.shape[0] // T):
         queries, keys, values = ct.load(q, (i, 0), (T, D)), ct.load(k, (i, 0), (T, D)), ct.load(v, (i, 0), (T, N))
         rate = ct.load(rates, (i,), (T,))
+        if FED:
+            rate = rate + 0.1 * ct.load(o, (max(i * T - 1, 0), 0), (1, T)).reshape((T,))
         power = ct.mma(keys, ct.transpose(keys), ct.zeros((T, T), ct.float32))
         for _ in range(2):
             power = ct.mma(power.astype(q.dtype), power.astype(q.dtype), power) * 0.5
@@ -201,33 +205,40 @@ def faded(
 
 
 @pytest.mark.parametrize("make", [interpreted, as_ptx])
-@pytest.mark.parametrize(("D", "N", "turned"), [(64, 64, False), (64, 64, True), (128, 32, False), (64, 128, True)])
+@pytest.mark.parametrize(
+    ("D", "N", "turned", "fed"),
+    [(64, 64, False, False), (64, 64, True, True), (128, 32, False, False), (64, 128, True, False)],
+)
 def test_tiles_that_warp_groups_multiply_and_threads_change(
-    make: Callable[[], Any], D: int, N: int, turned: bool
+    make: Callable[[], Any], D: int, N: int, turned: bool, fed: bool
 ) -> None:
     """Keys are copied once, for MMA ops and for threads, which put faded ones beside them; the values are loaded as
-    threads have sums."""
+    threads have sums. Rates of the next step are loaded beside this one, but for those that this one stores."""
     T, rng = 64, np.random.default_rng(D + N)
     q, k, v = aligned((3 * T, D), np.float16), aligned((3 * T, D), np.float16), aligned((3 * T, N), np.float16)
     for x in (q, k, v):
         x[...] = rng.standard_normal(x.shape) * (1 if x is v else D**-0.5)
     rates = rng.choice([0.25, 0.5], 3 * T).astype(np.float32)
     o, wanted = aligned((3 * T, N), np.float32), np.zeros((3 * T, N), np.float32)
+    o[...] = 0
     found: list[Function] = []
 
     def see(name: str, function: Function) -> None:
         if name == InsertBarriers.name:
             found.append(function)
 
-    ct.launch(None, (1,), faded, (q, k, v, rates, wanted, D, N, T, turned), backend="reference")
+    ct.launch(None, (1,), faded, (q, k, v, rates, wanted, D, N, T, turned, fed), backend="reference")
     with observed_passes(see), make() as backend:
-        ct.launch(None, (1,), faded, (q, k, v, rates, o, D, N, T, turned), backend=backend)
+        ct.launch(None, (1,), faded, (q, k, v, rates, o, D, N, T, turned, fed), backend=backend)
     for step, exact in zip(o.reshape(3, T, N), wanted.reshape(3, T, N)):
         assert np.abs(step - exact).max() < 2e-3 * np.abs(exact).max()
     assert sum(isinstance(op, Wgmma) for op in found[-1].walk()) == 9
     assert not any(isinstance(op, GpuMma) for op in found[-1].walk())
     assert sum(isinstance(op, TmaLoad) for op in found[-1].walk()) == 3
-    assert all(op.result.tile.size == T for op in found[-1].walk() if isinstance(op, GlobalLoad))
+    loads = [op for op in found[-1].walk() if isinstance(op, GlobalLoad)]
+    assert all(op.result.tile.size == T for op in loads)
+    (loop,) = (op for op in found[-1].walk() if isinstance(op, For) and any(v.op in loads for v in op.inits))
+    assert sum(op.block is loop.body and op.result not in loop.next_values for op in loads) == fed
 
 
 @ct.kernel

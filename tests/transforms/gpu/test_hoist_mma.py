@@ -102,3 +102,13 @@ def test_blocks_whose_sums_fill_the_registers_stay() -> None:
     more = "".join(f"\n    %more{k} = gpu.wgmma(%x, %y, %none) : {TILE}" for k in range(4))
     before = kernel(HEAD + FIRST + more + WEIGHTS + CHANGE + REST)
     check(HoistMma(), before, before)
+
+
+def test_what_leaves_the_block_runs_beside_what_is_stored() -> None:
+    """It would be in the way of the MMA op whose result is stored."""
+    put = "\n    gpu.put(%map, %left, [%j, %zero]) {inner = 1}"
+    end = REST[REST.index("\n    continue") :].replace("%last", "%change")
+    before = HEAD + FIRST + WEIGHTS + CHANGE.replace("%none", "%other") + put + end
+    check(HoistMma(), kernel(before), kernel(before))
+    moved = HEAD + FIRST + CHANGE.replace("%none", "%other") + WEIGHTS + end
+    check(HoistMma(), kernel(before.replace(put, "")), kernel(moved))
