@@ -16,11 +16,11 @@ from tilewright.backends.cpu import openmp
 
 
 @contextlib.contextmanager
-def team(threads: int, *, known: bool = False) -> Iterator[openmp.Runtime]:
+def team(threads: int) -> Iterator[openmp.Runtime]:
     """Within this context the launches of this thread are parallel regions of so many threads, however late these are, and
     however long ago the last one was.
 
-    Whether these run is asked only where they are ``known``. Skips the test where there is no such runtime.
+    Skips the test where there is no such runtime.
     """
     name = ctypes.util.find_library("gomp") if hasattr(os, "RTLD_NOLOAD") else None
     if name is None:
@@ -29,11 +29,11 @@ def team(threads: int, *, known: bool = False) -> Iterator[openmp.Runtime]:
     found = openmp.find(Path(name))
     if found is None:
         pytest.skip("libgomp is too old")
-    found = found if known else found._replace(members=list)
+    found = found._replace(members=list)
     before, patch = library.omp_get_max_threads(), pytest.MonkeyPatch()
     library.omp_set_num_threads(threads)
     openmp.use(found)
-    patch.setattr(openmp, "note_use", lambda own, late: None)
+    patch.setattr(openmp, "note_use", lambda found, own, late: setattr(openmp.FREE, "value", 1))
     patch.setattr(openmp.AWAKE, "value", sys.maxsize)
     try:
         yield found

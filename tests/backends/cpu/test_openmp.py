@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -132,50 +131,6 @@ def test_blocks_that_take_little_time_are_not_shared(
     assert len(regions) == shared
 
 
-@pytest.mark.parametrize("seconds, shared", [(1e-5, 1), (1e-3, 4)])
-def test_short_launches_do_not_wake_threads(
-    seconds: float, shared: int, regions: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those that take some time do, and so does the first, of which nothing is known."""
-    learn = CpuExecutable._learn
-    monkeypatch.setattr(CpuExecutable, "_learn", lambda self, own, blocks: learn(self, seconds, 1))
-    monkeypatch.setattr(openmp.AWAKE, "value", -1)
-    x, out, kernel = np.ones(8 * 256, np.float32), np.zeros(8 * 256, np.float32), ct.kernel(halves)
-    for _ in range(4):
-        ct.launch(None, (8,), kernel, (x, out, 10), backend="cpu")
-    assert len(regions) == shared
-    awake = openmp.thread_clock(threading.get_native_id())
-    for kept, value in ((openmp.AWAKE, sys.maxsize), (openmp.MEMBER, awake)):
-        with pytest.MonkeyPatch().context() as patch:
-            patch.setattr(kept, "value", value)
-            ct.launch(None, (8,), kernel, (x, out, 10), backend="cpu")
-    assert len(regions) == shared + 2
-
-
-@pytest.mark.skipif(threads.thread_count() < 2, reason="needs two processors")
-def test_threads_that_sleep_wake_on_other_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Than the launching one: they are kept off that for the launch, and for no other one."""
-    allowed, kept_off = os.sched_getaffinity(0), []
-    x, out, kernel = np.ones(8 * 256, np.float32), np.zeros(8 * 256, np.float32), ct.kernel(halves)
-    learn = CpuExecutable._learn
-    monkeypatch.setattr(CpuExecutable, "_learn", lambda self, own, blocks: learn(self, 1e-3, 1))
-    monkeypatch.setattr(openmp, "_member_runs", lambda: False)
-    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "2")
-    with team(2, known=True) as runtime:
-        (other,) = runtime.members()
-
-        def fork(*given: Any) -> None:
-            kept_off.append(allowed - os.sched_getaffinity(other))
-            runtime.fork(*given)
-
-        openmp.use(runtime._replace(fork=fork))
-        for idle in (-1, sys.maxsize, -1):
-            monkeypatch.setattr(openmp.AWAKE, "value", idle)
-            ct.launch(None, (8,), kernel, (x, out, 10), backend="cpu")
-            assert os.sched_getaffinity(other) == allowed
-    assert [len(processors) for processors in kept_off] == [1, 0, 1]
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_has_threads_of_its_own(regions: list[int]) -> None:
     """Also if it uses the runtime itself: nothing of its parent's threads is left there."""
@@ -195,15 +150,14 @@ def test_a_child_has_threads_of_its_own(regions: list[int]) -> None:
 
 
 def test_late_teams_are_left_alone() -> None:
-    """For longer each time; the launch after that wakes them, and does not count."""
+    """For longer each time."""
     with team(THREADS) as runtime:
         found = []
         for _ in range(40):
-            found.append(openmp.runtime(THREADS) is not None)
+            found.append((openmp.runtime(THREADS) or [None])[0] is runtime)
             if found[-1]:
-                note_use(0.001, 0.02)
-        assert runtime is openmp._STATE.runtime
-    assert [i for i, used in enumerate(found) if used] == [0, 2, 3, 6, 7, 12, 13, 22, 23]
+                note_use(runtime, 0.001, 0.02)
+    assert [i for i, used in enumerate(found) if used] == [0, 2, 5, 10, 19, 36]
 
 
 def halves(x: ct.Array, out: ct.Array, steps: int) -> None:
@@ -304,26 +258,25 @@ def test_machine_code_leaves_the_team_alone_where_it_must(own: bool, monkeypatch
         check(launch, 1)
 
 
-def test_machine_code_wakes_no_threads_for_few_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs them in the calling thread, unless the team runs; for more Python decides."""
-    asleep, awake = openmp.MEMBER.value, openmp.thread_clock(threading.get_native_id())
+def test_launches_wait_for_no_threads_that_do_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where they sleep, nor where others have their processors: our own team runs these launches."""
     x = np.ones(1024 * 256, np.float32)
     out, kernel = np.zeros_like(x), ct.kernel(halves)
+    sleeps, runs = -1, openmp.thread_clock(threading.get_native_id())
+    monkeypatch.setattr(openmp, "find_members", lambda *_: None)
     with machine_code(monkeypatch) as by_python:
-        runs = launches(kernel, x, out, 400)
-        executable = kernel.inspect().specializations[-1].executable
-        assert isinstance(executable, CpuExecutable)
+        prepared = launches(kernel, x, out, 400)
+        (runtime, _), (own, _) = (found for found in (openmp.runtime(TEAM), openmp.own_runtime(TEAM)) if found)
         monkeypatch.setattr(openmp.AWAKE, "value", -1)
-        for run in runs:
-            for few, member, expected in ((1024, asleep, 0), (1023, asleep, 1), (1024, awake, 0)):
+        for run in prepared:
+            for member in (sleeps, runs):
                 by_python.clear()
-                out[:] = 0
-                executable._few.value, executable._team_ready.value = few, 1
-                openmp.MEMBER.value, openmp.FREE.value, openmp.NOTED[0] = member, 1, -1
+                out[:] = openmp.LAST.value = 0
+                openmp.MEMBER.value = member
                 run()
-                assert (out == 2).all() and len(by_python) == expected
-                # Machine code writes it after a launch by the team.
-                assert expected or (openmp.NOTED[0] == -1) == (member == asleep)
+                assert (out == 2).all() and not by_python
+                assert (openmp.runtime(TEAM) or [None])[0] is (runtime if member == runs else own)
+                assert (openmp.LAST.value > 0) == (member == runs)
 
 
 def test_a_launch_in_machine_code_is_interrupted(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,9 +306,9 @@ def test_a_launch_in_machine_code_is_interrupted(own: bool, monkeypatch: pytest.
 
 
 def test_lateness_that_machine_code_has_seen_counts() -> None:
-    with team(THREADS), pytest.MonkeyPatch().context() as patch:
+    with team(THREADS) as theirs, pytest.MonkeyPatch().context() as patch:
         patch.setattr(openmp, "note_use", note_use)
-        assert openmp.runtime(THREADS) is not None
+        assert openmp.runtime(THREADS) == (theirs, THREADS)
         openmp.NOTED[:] = (1_000_000, 20_000_000)
-        assert openmp.runtime(THREADS) is None
-        assert openmp.runtime(THREADS) is not None
+        assert openmp.runtime(THREADS) != (theirs, THREADS)
+        assert openmp.runtime(THREADS) == (theirs, THREADS)

@@ -86,7 +86,6 @@ class Team(metaclass=_Words):
     IN_PARALLEL = 12
     BYTES = 13  # of the records
     CHUNK = 14  # blocks that a thread takes at a time; 0 where their number decides
-    FEW = 15  # address of the number of blocks that threads of OpenMP are not worth waking for
 
 
 class Watch(metaclass=_Words):
@@ -151,8 +150,6 @@ WORTH_A_THREAD = 100_000
 # of ours costs the one that launches, or a parallel region whose threads spin (benchmarks/cpu_costs.py). Chosen by hand
 # on two processors.
 WORTH_A_POOL, WORTH_A_TEAM = 110e-6, 5e-6
-# The same for threads of OpenMP that sleep: a fifth of the pause after which they do (in ``openmp.py``).
-WORTH_WAKING = 1e-3
 # Threads take several blocks at a time, few enough that the last one that a thread takes is at most 2 % of its work.
 CHUNKS_PER_THREAD = 64
 

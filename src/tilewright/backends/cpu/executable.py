@@ -29,7 +29,6 @@ from tilewright.backends.cpu.context import (
     WORKER_BYTES,
     WORTH_A_POOL,
     WORTH_A_TEAM,
-    WORTH_WAKING,
     Cancellation,
     Field,
     Python,
@@ -98,7 +97,6 @@ class CpuExecutable:
         self._waiting_threads = 0  # that a launch has needed whose blocks wait for each other
         self._block_seconds = 0.0  # that a block has taken lately; 0 before the first launch
         self._team_ready = ctypes.c_int64(0)  # whether machine code may have a team run a launch: see ``context.Team``
-        self._few = ctypes.c_int64(0)  # blocks for which threads of OpenMP that sleep are not to be woken
         # So many blocks are never worth a thread.
         self._blocks_alone = ctypes.c_int64(blocks_alone(compiled.block_work))
         self._pack = struct.Struct("=" + "".join(_format(a.tile) for a in function.body.args)).pack
@@ -177,16 +175,23 @@ class CpuExecutable:
         if not self._simple:
             return None
         stubs, teams = map(on_demand.module, ("launch_stub", "team_stub"))
-        code, python, chunk = self._native.address(SERIAL_SYMBOL), PYTHON, self._options.chunk or 0
-        team, record = None if self._options.threads else self._team(), None
-        if team and teams.is_machine_code(team[0]):
+        code, python = self._native.address(SERIAL_SYMBOL), PYTHON
+        records = {} if self._options.threads else self._team_records(teams)
+        if records:
             self._blocks_alone.value = blocks_alone(self.compiled.block_work)  # more may have been learned without it
-            known = self._team_ready, self._few
-            openmp.find_members(*team)
-            record = teams.team_record(team, self._team_code, known, self._scratch_bytes, python, chunk)
-        given = self._scratch_bytes, python, self._note, record, self._native
+        given = self._scratch_bytes, python, self._note, records, self._native
         made: native.LaunchStub = stubs.launch_stub(code, self._blocks_alone, *given)
         return made
+
+    def _team_records(self, stubs: Any) -> dict[bool, Any]:
+        """For launches in machine code: of our own team, and with True of that of the program, as far as there are."""
+        wanted, theirs = threads.thread_count(), openmp.of_program()
+        found = {False: openmp.own_runtime(wanted, repeats=True)}
+        if theirs is not None:
+            openmp.find_members(theirs, theirs.threads())
+            found[True] = self._suitable((theirs, theirs.threads()), wanted, wanted)
+        given = self._team_code, self._team_ready, self._scratch_bytes, PYTHON, self._options.chunk or 0
+        return {k: stubs.team_record(t, *given) for k, t in found.items() if t and stubs.is_machine_code(t[0])}
 
     def _note(self, error: BaseException, records: int, count: int, x: int, y: int, z: int) -> None:
         """Note where a launch was that ``error`` has cancelled: the ``count`` threads whose records are there."""
@@ -219,17 +224,14 @@ class CpuExecutable:
     def _run(self, grid: tuple[int, int, int], total: int, count: int, packed: bytes) -> None:
         """Run ``total`` blocks in ``count`` threads, or alone where a block may fail."""
         team = self._team() if count > 1 else None
-        taken = self._block_seconds * total
-        asleep = team is not None and openmp.is_asleep()
-        worth = WORTH_A_POOL if not team else WORTH_WAKING if asleep else WORTH_A_TEAM
+        taken, worth = self._block_seconds * total, WORTH_A_TEAM if team else WORTH_A_POOL
         if self._simple and (count == 1 or 0 < taken < worth):
             before = time.perf_counter()
             self._run_alone(grid, total, packed)
             self._learn(time.perf_counter() - before, total)
             return
         if team:
-            with openmp.woken_elsewhere(*team) if asleep else contextlib.nullcontext():
-                self._run_team(*team, grid, total, packed)
+            self._run_team(*team, grid, total, packed)
             return
         count = max(count, min(total, self._waiting_threads))
         chunk, limit = self._chunk(total, count), deadlines.deadline()
@@ -271,11 +273,10 @@ class CpuExecutable:
             _CONTEXT.pack_into(memory.memory, memory.offset, 0, total, chunk, *grid, 0, 0, 0, 0, limit, PYTHON)
             before = time.monotonic_ns()
             shared.run(memory, runtime, self._team_code, packed)
-            openmp.LAST.value = time.monotonic_ns()
-            taken = openmp.LAST.value - before
+            taken = time.monotonic_ns() - before
             own, blocks = self._learn_from(_WORKER.from_address(memory.worker))
             self._team_ready.value = 1
-            openmp.note_use(own, taken * 1e-9 - own - own * chunk / max(blocks, 1))
+            openmp.note_use(runtime, own, taken * 1e-9 - own - own * chunk / max(blocks, 1))
             self._check(Context.from_address(memory.context), grid)
         except TileError:  # which says what happened where
             raise
@@ -291,9 +292,15 @@ class CpuExecutable:
         limit, most = self._options.threads, threads.thread_count()
         wanted = min(most, limit or most)
         found = None if self.compiled.may_spin or self._print else openmp.runtime(wanted)
+        return self._suitable(found, wanted, most)
+
+    def _suitable(
+        self, found: tuple[openmp.Runtime, int] | None, wanted: int, most: int
+    ) -> tuple[openmp.Runtime, int] | None:
+        """``found`` where its number of threads will do for a launch by ``wanted``, of at ``most`` so many."""
         if found is None or found[1] == wanted:
             return found
-        free = limit is None and number_of_threads() is None
+        free = self._options.threads is None and number_of_threads() is None
         return found if free and 1 < found[1] <= most <= 2 * found[1] else None
 
     def _chunk(self, total: int, count: int) -> int:
@@ -311,7 +318,6 @@ class CpuExecutable:
         if blocks:
             change = seconds / blocks - self._block_seconds
             self._block_seconds += change if change < 0 or not self._block_seconds else change / 4
-            self._few.value = int(WORTH_WAKING / max(self._block_seconds, 1e-9))
             if self.compiled.block_work is not None and self._block_seconds > 0:  # all blocks do the same, always
                 worth = WORTH_A_TEAM if openmp.expected() else WORTH_A_POOL
                 blocks = min(int(worth / self._block_seconds), _MAX_ALONE)

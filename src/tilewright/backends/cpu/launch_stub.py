@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tilewright.backends.cpu.context import WORKER_BYTES, Field, launch_record
@@ -32,6 +32,8 @@ class _KernelRecord(NamedTuple):
     python: Any  # of the functions of Python that it calls
     note: Any  # and of a ``Note``
     scratch_bytes: Any
+    own: Any  # addresses: of the ``context.Team`` of our own team, and of that of the program; 0 where there is none
+    theirs: Any
 
 
 def launch_stub(
@@ -40,22 +42,24 @@ def launch_stub(
     scratch_bytes: int,
     python: int,
     note: Note,
-    team: tuple[Sequence[int], tuple[Any, ...]] | None,
+    teams: Mapping[bool, tuple[Any, tuple[Any, ...]]],
     *kept: Any,
 ) -> LaunchStub:
     """The entry of a kernel that neither prints, fails nor waits: for launches of at most so many ``blocks`` at the
-    time in the calling thread, and for others by the ``team``, if there is one, which comes with what it needs
-    to live.
+    time in the calling thread, and for others by our own team or, with True, that of the program: each comes with what
+    it needs to live.
 
     ``code`` is the address of its machine code, which lives with ``kept``, and ``python`` that of the functions it
     calls. Where a launch in this thread needs more scratch memory than a stack should give, it has no effect.
     """
     noted = _NOTE(note)
     addresses = code, ctypes.addressof(blocks), python, address_of(noted)
-    words = *_KernelRecord(*addresses, scratch_bytes), *(team[0] if team else ())
+    words = _KernelRecord(
+        *addresses, scratch_bytes, *(ctypes.addressof(teams[k][0]) if k in teams else 0 for k in (False, True))
+    )
     key, variables = environment.lookup(_THREADS)
-    made, needed = _code(variables.get(key), team is not None)
-    return LaunchStub(made, (ctypes.c_uint64 * len(words))(*words), (needed, blocks, noted, team, kept))
+    made, needed = _code(variables.get(key), bool(teams))
+    return LaunchStub(made, (ctypes.c_uint64 * len(words))(*words), (needed, blocks, noted, teams, kept))
 
 
 @functools.cache
@@ -63,7 +67,8 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
     """The code of all stubs with a team, or without, that are made where the variable for the number of threads is
     ``setting``, and what it needs to live."""
     body = Body()
-    kernel = _KernelRecord._make(body.load(kind, "%record", 8 * i) for i, kind in enumerate(["ptr"] * 4 + ["i64"]))
+    kinds = ["ptr"] * 4 + ["i64"] + ["ptr"] * 2
+    kernel = _KernelRecord._make(body.load(kind, "%record", 8 * i) for i, kind in enumerate(kinds))
     total, extents, team = "1", ("%x", "%y", "%z"), ""
     for extent in extents:
         body.require(body.let(f"icmp sle i64 {extent}, {_MAX_BLOCKS}"))
@@ -88,7 +93,7 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
         body.label("together")
         key, variables = environment.lookup(_THREADS)
         body.require_entry(variables, key, setting)
-        worker, members, team = team_launch(body, body.at("%record", 8 * len(kernel)), total, fits, "alone")
+        worker, members, team = team_launch(body, (kernel.own, kernel.theirs), total)
         body.store("ptr", worker, records)
         body.store("i64", members, count)
         body.jump("ran")

@@ -1,19 +1,20 @@
 """Launches by a team of threads: of an OpenMP runtime that the program uses already, as PyTorch does, or of our own.
 
 Threads of OpenMP wait actively for more work, for milliseconds after each parallel region: threads of our own would
-share their processors with them. So where PyTorch has been imported, the blocks of a launch are a parallel region.
+share their processors with them. So while PyTorch's threads run, the blocks of a launch are a parallel region. It
+begins and ends when all of these are there: where they sleep, or others have their processors, as the threads of
+NumPy's BLAS do that wait for work actively, too, it is our own team that runs the blocks, which waits for no thread.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,13 @@ MAIN_THREAD = threading.main_thread().ident  # in a child, whose main thread may
 # For machine code: whether the main thread may use the team without asking (``team_stub.py``), and what the arguments
 # of ``note_use`` are for its latest launch, in nanoseconds, where threads were late.
 FREE, NOTED = ctypes.c_int64(0), (ctypes.c_int64 * 2)(0, 0)
-# When the team last ran a launch, or should have; and after how long without one a short launch is to leave it alone,
-# but not the one after that. OpenMP waits for all threads of a region: to wake one takes as long as many launches, and
-# milliseconds where Linux wakes it on the processor of the one that waits for it. Our own team waits for no thread that
-# is late. Nanoseconds of the monotonic clock.
-LAST, AWAKE = ctypes.c_int64(0), ctypes.c_int64(sys.maxsize)
-# The clock of the processor time of a thread of the team: it goes on while that looks for the next region. PyTorch may
-# have had one since the last launch.
+# The address of ``Runtime.number`` of the runtime that is used while its threads run, 0 where that is our own team.
+CURRENT = ctypes.c_int64(0)
+# When that last ran a launch, and for how long after that its threads are taken to run, in nanoseconds of the monotonic
+# clock. After that the processor time of one of them tells, which goes on while it looks for the next region.
+LAST, AWAKE = ctypes.c_int64(0), ctypes.c_int64(100_000)
 _NO_CLOCK = -1
 MEMBER = ctypes.c_int32(_NO_CLOCK)
-_LOOKING = 5_000_000  # about as long as GNU's threads look for the next region
 
 
 _NOTED = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # what the threads of a region call
@@ -63,13 +61,12 @@ class _ThreadState:
     """What this process knows of the runtime."""
 
     def __init__(self) -> None:
-        self.runtime: Runtime | None = None
+        self.runtime: Runtime | None = None  # that PyTorch uses
         self.looked = False  # for it
-        self.own: Any = None  # an ``OwnTeam``, which is used where there is no such runtime
+        self.own: Any = None  # an ``OwnTeam``, which is used where there is no such runtime, or its threads do not run
         self.without = 0  # launches that had none of both
         self.penalty = 0  # launches that leave a team alone which was late
         self.left_alone = 0  # how many more of them there are to be
-        self.rested = False  # whether the team has been left alone since the last launch by it
         self.members: list[int] = []  # of the team: see ``Runtime``
         self.used = False  # whether a launch may have started threads
         self.forked = False  # in a child, the threads of the parent do not exist
@@ -84,41 +81,47 @@ def runtime(wanted: int) -> tuple[Runtime, int] | None:
 
     Only the main thread uses it: each thread that begins a region of OpenMP gets a team of its own.
     """
-    if known() is None and _can_have_team():
-        _STATE.without += 1
-        if _STATE.without > (_FEW if native.loaded() else _ENOUGH):
-            _STATE.own = on_demand.module("own_team").OwnTeam()
-    found = known()
+    theirs = of_program()
     if NOTED[1]:
         own, late = NOTED
         NOTED[1] = 0
-        note_use(own * 1e-9, late * 1e-9)
-    if found is None or not _is_main_thread() or found.in_parallel():
+        note_use(theirs, own * 1e-9, late * 1e-9)
+    if not _is_main_thread() or (theirs is not None and theirs.in_parallel()):
         return None
-    if _STATE.runtime is None:
-        return found, _STATE.own.resize(wanted)
-    if _STATE.forked:
-        return None
-    if _STATE.left_alone:
-        _STATE.left_alone -= 1
-        _STATE.rested = True
-        return None
-    _STATE.used = True
-    return found, found.threads()
+    if theirs is not None and not _STATE.forked:
+        if _STATE.left_alone:
+            _STATE.left_alone -= 1
+        elif _runs(theirs):
+            return theirs, theirs.threads()
+        else:
+            _STATE.penalty = 0
+    return own_runtime(wanted)
 
 
-def known() -> Runtime | None:
-    """The runtime that the program uses, or our own team, if there is one."""
+def of_program() -> Runtime | None:
+    """The runtime that the program uses, if there is one."""
     if _STATE.runtime is None and not _STATE.looked and "torch" in sys.modules:
         _look()
-    if _STATE.runtime is None and _STATE.own and not threads.POOL.is_shared:
-        return _STATE.own.runtime
     return _STATE.runtime
+
+
+def own_runtime(wanted: int, *, repeats: bool = False) -> tuple[Runtime, int] | None:
+    """Our own team with so many threads, as far as the system gives them; None where there is none or it works.
+    Launches that are known to repeat are worth one as soon as LLVM is loaded."""
+    if not _can_have_team():
+        return None
+    if _STATE.own is None:
+        _STATE.without += 1
+        if _STATE.without <= ((0 if repeats else _FEW) if native.loaded() else _ENOUGH):
+            return None
+        _STATE.own = on_demand.module("own_team").OwnTeam()
+    found: Runtime = _STATE.own.runtime
+    return None if found.in_parallel() else (found, _STATE.own.resize(wanted))
 
 
 def expected() -> bool:
     """Whether a team runs launches in several threads, now or after the first ones."""
-    return known() is not None or (native.loaded() and _can_have_team())
+    return of_program() is not None or (_can_have_team() and (_STATE.own is not None or native.loaded()))
 
 
 def _can_have_team() -> bool:
@@ -127,28 +130,24 @@ def _can_have_team() -> bool:
     return able and not threads.POOL.is_shared and native.available()
 
 
-def note_use(own: float, late: float) -> None:
-    """The launching thread ran blocks for ``own`` seconds of a launch, and waited for other threads: ``late`` seconds
-    longer than their last blocks may have taken.
+def note_use(found: Runtime | None, own: float, late: float) -> None:
+    """In a launch by ``found`` the launching thread ran blocks for ``own`` seconds, and waited for other threads:
+    ``late`` seconds longer than their last blocks may have taken.
 
-    A parallel region begins and ends when all threads of the team are there. Where other processes keep them from
-    running, that takes milliseconds: then the next launches leave the team alone, twice as many each time. The first
-    one after these finds threads that sleep, which says nothing. Our own team waits for no thread that is late.
+    A parallel region ends when all threads of the team are there. Where other processes keep them from running, that
+    takes milliseconds: then the next launches leave the team alone, twice as many each time. Our own team waits for no
+    thread that is late.
     """
-    if _STATE.runtime is None:
-        FREE.value = 1
-    elif _STATE.rested:
-        _STATE.rested = False
-    else:
+    if found is not None and found is _STATE.runtime:
+        LAST.value = time.monotonic_ns()
         _STATE.left_alone, _STATE.penalty = penalty_of(own, late, _STATE.penalty)
-        FREE.value = not _STATE.penalty
+    FREE.value = not _STATE.penalty
 
 
-def is_asleep() -> bool:
-    """Whether the threads of the team sleep now, as far as one of them tells."""
-    now = time.monotonic_ns()
-    idle, LAST.value = now - LAST.value, now
-    return idle > AWAKE.value and not _member_runs()
+def _runs(found: Runtime) -> bool:
+    """Whether the threads of ``found`` run, as far as one of them tells: in a region, or while they look for one."""
+    find_members(found, found.threads())
+    return time.monotonic_ns() - LAST.value <= AWAKE.value or _member_runs()
 
 
 def _member_runs() -> bool:
@@ -156,42 +155,21 @@ def _member_runs() -> bool:
         before = time.clock_gettime_ns(MEMBER.value)
         return time.clock_gettime_ns(MEMBER.value) > before
     except OSError:  # there is none, or it has ended
+        _STATE.members = []
         return False
 
 
-def find_members(found: Runtime, size: int) -> list[int]:
-    """The ``size - 1`` other threads of a team, as far as they are known."""
+def find_members(found: Runtime, size: int) -> None:
+    """Have MEMBER be the clock of one of the ``size - 1`` other threads of a team, as far as they are known."""
     if len(_STATE.members) != size - 1:
+        _STATE.used = True
         _STATE.members = found.members()
         MEMBER.value = thread_clock(_STATE.members[0]) if _STATE.members else _NO_CLOCK
-    return _STATE.members
 
 
 def thread_clock(thread: int) -> int:
     """The clock of the processor time of a thread, as Linux numbers them (``MAKE_THREAD_CPUCLOCK``)."""
     return ~thread << 3 | 6
-
-
-@contextlib.contextmanager
-def woken_elsewhere(found: Runtime, size: int) -> Iterator[None]:
-    """Keep the ``size - 1`` other threads of a team that sleeps off the processor of the calling one meanwhile, where
-    each can have one of its own, and none is bound to some. Linux likes to wake a thread where its waker runs, and
-    takes milliseconds to notice that another processor is idle."""
-    before: dict[int, set[int]] = {}
-    here = threads.current_processor()
-    try:
-        if here >= 0 and size <= len(allowed := os.sched_getaffinity(0)):
-            for thread in find_members(found, size):
-                if os.sched_getaffinity(thread) == allowed:
-                    before[thread] = allowed
-                    os.sched_setaffinity(thread, allowed - {here})
-    except OSError:  # it has ended, as teams do that are given up
-        _STATE.members = []
-    try:
-        yield
-    finally:
-        for thread, processors in before.items():
-            threads.restrict(thread, processors)
 
 
 def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
@@ -203,13 +181,11 @@ def penalty_of(own: float, late: float, before: int) -> tuple[int, int]:
 
 
 def use(found: Runtime | None) -> None:
-    """Have launches use this runtime, or where it is None our own team."""
+    """Have launches use this runtime while its threads run, and our own team where it is None."""
     FREE.value = NOTED[1] = 0
     _STATE.members, MEMBER.value = [], _NO_CLOCK
-    AWAKE.value = sys.maxsize if found is None else _LOOKING
-    if _STATE.own is not None:
-        _STATE.own.resize(0)  # so that machine code finds it changed
-    _STATE.looked, _STATE.runtime, _STATE.penalty, _STATE.left_alone, _STATE.rested = True, found, 0, 0, False
+    CURRENT.value = 0 if found is None else found.number
+    _STATE.looked, _STATE.runtime, _STATE.penalty, _STATE.left_alone = True, found, 0, 0
 
 
 def _is_main_thread() -> bool:

@@ -14,22 +14,58 @@ define internal i64 @now(i32 %clock) {
   ret i64 %sum
 }
 
-; Have the team run `total` blocks, if it may be used now; the address of the records of its threads, of which the
-; launching one is the first, or null. Where its threads sleep, and are not worth waking for so `few` blocks, it is
-; $alone: the calling thread is to run them.
-define internal ptr @together(ptr %team, ptr %values, i64 %total, i64 %x, i64 %y, i64 %z, i64 %few) {
-  %ready.at = getelementptr i64, ptr %team, i64 $team_ready
-  %ready = load ptr, ptr %ready.at
-  %is.ready = load i64, ptr %ready
-  %free = load i64, ptr $free
-  %both = and i64 %is.ready, %free
-  %may = icmp eq i64 %both, 1
-  br i1 %may, label %main, label %no
+; Have a team run `total` blocks, if one may be used now: that of the program while its threads run, or our own. Gives
+; its record, where the records of its threads are, of which the launching one is the first; or null.
+define internal ptr @together(ptr %own, ptr %theirs, ptr %values, i64 %total, i64 %x, i64 %y, i64 %z) {
+  %may = load i64, ptr $free
+  %is.free = icmp ne i64 %may, 0
+  br i1 %is.free, label %main, label %no
 main:
   %thread = call i64 $thread_ident()
   %is.main = icmp eq i64 %thread, $main_thread
-  br i1 %is.main, label %outside, label %no
+  br i1 %is.main, label %choose, label %no
+choose:
+  %before = call i64 @now(i32 1)
+  %current = load i64, ptr $current
+  %is.own = icmp eq i64 %current, 0
+  br i1 %is.own, label %outside, label %others
+others:
+  %is.unknown = icmp eq ptr %theirs, null
+  br i1 %is.unknown, label %no, label %known
+known:
+  %number.at = getelementptr i64, ptr %theirs, i64 $team_number
+  %number = load i64, ptr %number.at
+  %in_parallel.theirs.at = getelementptr i64, ptr %theirs, i64 $team_in_parallel
+  %in_parallel.theirs = load ptr, ptr %in_parallel.theirs.at
+  %inside.theirs = call i32 %in_parallel.theirs()
+  %is.inside = icmp ne i32 %inside.theirs, 0
+  %is.other = icmp ne i64 %number, %current
+  %is.none = or i1 %is.inside, %is.other
+  br i1 %is.none, label %no, label %look
+look:
+  %last = load i64, ptr $last
+  %pause = sub i64 %before, %last
+  %longest = load i64, ptr $awake
+  %is.awake = icmp sle i64 %pause, %longest
+  br i1 %is.awake, label %outside, label %ask
+ask:
+  %member = load i32, ptr $member
+  %cpu.time = call i64 @now(i32 %member)
+  %cpu.time.after = call i64 @now(i32 %member)
+  %runs = icmp ugt i64 %cpu.time.after, %cpu.time
+  br label %outside
 outside:
+  %is.theirs = phi i1 [ false, %choose ], [ true, %look ], [ %runs, %ask ]
+  %team = select i1 %is.theirs, ptr %theirs, ptr %own
+  %is.missing = icmp eq ptr %team, null
+  br i1 %is.missing, label %no, label %allowed
+allowed:
+  %ready.at = getelementptr i64, ptr %team, i64 $team_ready
+  %ready = load ptr, ptr %ready.at
+  %is.ready = load i64, ptr %ready
+  %worth = icmp eq i64 %is.ready, 1
+  br i1 %worth, label %idle, label %no
+idle:
   %in_parallel.at = getelementptr i64, ptr %team, i64 $team_in_parallel
   %in_parallel = load ptr, ptr %in_parallel.at
   %inside = call i32 %in_parallel()
@@ -45,26 +81,7 @@ count:
   %same = icmp eq i64 %found.wide, %size
   %enough = icmp sge i64 %total, %size
   %suits = and i1 %same, %enough
-  br i1 %suits, label %look, label %no
-look:
-  %before = call i64 @now(i32 1)
-  %last = load i64, ptr $last
-  %idle = sub i64 %before, %last
-  %longest = load i64, ptr $awake
-  %is.awake = icmp sle i64 %idle, %longest
-  br i1 %is.awake, label %run, label %asleep
-asleep:
-  %member = load i32, ptr $member
-  %cpu.time = call i64 @now(i32 %member)
-  %cpu.time.after = call i64 @now(i32 %member)
-  %runs = icmp ugt i64 %cpu.time.after, %cpu.time
-  br i1 %runs, label %run, label %compare
-compare:
-  %is.short = icmp sle i64 %total, %few
-  br i1 %is.short, label %rest, label %no
-rest:
-  store i64 %before, ptr $last
-  ret ptr inttoptr (i64 $alone to ptr)
+  br i1 %suits, label %run, label %no
 run:
   %context.at = getelementptr i64, ptr %team, i64 $team_context
   %records.at = getelementptr i64, ptr %team, i64 $team_before
@@ -98,47 +115,45 @@ run:
   store ptr %values, ptr %team
   call void %fork(ptr %code, ptr %team, i32 0, i32 0)
   %after = call i64 @now(i32 1)
-  store i64 %after, ptr $last
   %taken = sub i64 %after, %before
-  %few.at = getelementptr i64, ptr %team, i64 $team_few
-  %few.to = load ptr, ptr %few.at
-  call void @judge(ptr %ready, ptr %few.to, ptr %worker, i64 %total, i64 %chunk, i64 %taken)
-  ret ptr %worker
-no:
-  ret ptr null
-}
-
-; Say whether other launches may do the same: none where threads were late, and none of this kernel where its blocks take
-; so little time that one thread is enough. And for how many blocks threads that sleep are not worth waking.
-define internal void @judge(ptr %ready, ptr %few, ptr %worker, i64 %total, i64 %chunk, i64 %taken) {
   %blocks.at = getelementptr i64, ptr %worker, i64 $worker_blocks
   %began.at = getelementptr i64, ptr %worker, i64 $worker_began
   %left.at = getelementptr i64, ptr %worker, i64 $worker_left
   %blocks = load i64, ptr %blocks.at
   %began = load i64, ptr %began.at
   %left = load i64, ptr %left.at
-  %own = sub i64 %left, %began
-  %all = mul i64 %own, %total
-  %limit = mul i64 %blocks, $worth
-  %worth = icmp sge i64 %all, %limit
-  %again = zext i1 %worth to i64
+  %busy = sub i64 %left, %began
+  %all = mul i64 %busy, %total
+  %least = mul i64 %blocks, $worth
+  %is.worth = icmp sge i64 %all, %least
+  %again = zext i1 %is.worth to i64
   store i64 %again, ptr %ready
-  %waking = mul i64 %blocks, $worth_waking
-  %some.time = call i64 @llvm.smax.i64(i64 %own, i64 1)
-  %too.few = sdiv i64 %waking, %some.time
-  store i64 %too.few, ptr %few
+  br i1 %is.theirs, label %judge, label %end
+judge:
+  store i64 %after, ptr $last
+  call void @judge(i64 %busy, i64 %blocks, i64 %chunk, i64 %taken)
+  br label %end
+end:
+  ret ptr %team
+no:
+  ret ptr null
+}
+
+; Say whether other launches may do the same: none where threads of the program's team were late. The launching thread was
+; `busy` with so many `blocks` in a launch that has `taken` so long.
+define internal void @judge(i64 %busy, i64 %blocks, i64 %chunk, i64 %taken) {
   %some = call i64 @llvm.umax.i64(i64 %blocks, i64 1)
-  %chunks = mul i64 %own, %chunk
+  %chunks = mul i64 %busy, %chunk
   %last = udiv i64 %chunks, %some
-  %others = sub i64 %taken, %own
+  %others = sub i64 %taken, %busy
   %late = sub i64 %others, %last
-  %part = udiv i64 %own, $parts
+  %part = udiv i64 %busy, $parts
   %more = call i64 @llvm.smax.i64(i64 %part, i64 $late)
   %was.late = icmp sgt i64 %late, %more
   %counted = select i1 %was.late, i64 %late, i64 0
   %free = select i1 %was.late, i64 0, i64 1
   %late.at = getelementptr i64, ptr $noted, i64 1
-  store i64 %own, ptr $noted
+  store i64 %busy, ptr $noted
   store i64 %counted, ptr %late.at
   store i64 %free, ptr $free
   ret void
