@@ -25,6 +25,7 @@ PASSES = (
     "clip-views",
     "keep-barriers",
     "pack-bits",
+    "unroll-short-loops",
     "raise-to-views",
     "approximate-exponentials",
     "block-along-k",

@@ -31,7 +31,7 @@ STATEMENTS = {
     "reductions": "    ct.store(y, ({n},), ct.sum(ct.load(x, ({n},), (16,)).reshape((4, 4)), axis=0))\n",
     "gathers": "    ct.scatter(y, (i + {n},), ct.gather(x, (i * {n},)))\n",
     "branches": "    if b > {n}:\n        a = a + {n}\n",
-    "loops": "    for j in range(4):\n        a = a + ct.load(x, (j + {n},), (16,))\n",
+    "loops": "    for j in range(8):\n        a = a + ct.load(x, (j + {n},), (16,))\n",
     "calls": "    a = helper(a, b + {n})\n",
     "atomics": "    ct.atomic_add(y, ({n},), ct.gather(x, ({n},)))\n",
 }

@@ -3,18 +3,16 @@ ops, those of the next one read, too."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from tilewright.analysis.trip_counts import constant_trip_count
-from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Value
+from tilewright.ir.core import Function
 from tilewright.ir.effects import is_pure
-from tilewright.ir.ops.arith import Add
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.rewrite import Rewriter, clone_op, replace_ops
+from tilewright.ir.rewrite import replace_ops
 from tilewright.transforms.base import InPlacePass
+from tilewright.transforms.unrolling import written_out
 
 _MOST_STEPS = 8  # powers of a matrix up to the 256th
 
@@ -30,7 +28,7 @@ class UnrollMma(InPlacePass):
 
     def change(self, function: Function) -> bool:
         counts = {op: constant_trip_count(op) for op in function.ops_of(For) if _only_multiplies(op)}
-        return replace_ops(function, {op: n for op, n in counts.items() if n and n <= _MOST_STEPS}, _written_out)
+        return replace_ops(function, {op: n for op, n in counts.items() if n and n <= _MOST_STEPS}, written_out)
 
 
 def _only_multiplies(loop: For) -> bool:
@@ -40,16 +38,3 @@ def _only_multiplies(loop: For) -> bool:
     computed = {v for op in ops for v in op.results} | set(loop.carried)
     pure = all(is_pure(op) and not op.regions for op in ops)
     return bool(mmas) and pure and all(op.x in computed or op.y in computed for op in mmas)
-
-
-def _written_out(rewriter: Rewriter, loop: For, count: int | None, b: Builder) -> Sequence[Value]:
-    assert count is not None
-    number, _, step = rewriter.all(loop.bounds)
-    carried = rewriter.all(loop.inits)
-    for _ in range(count):
-        values = {**rewriter.values, loop.body.args[0]: number, **dict(zip(loop.carried, carried))}
-        for op in loop.body.ops[:-1]:
-            b.insert(clone_op(op, values))
-        carried = [values.get(v, v) for v in loop.next_values]
-        number = b.emit(Add, number, step)
-    return carried

@@ -65,12 +65,14 @@ def test_the_widest_element_fills_a_register(vector_bytes: int, lanes: int) -> N
         ("add(%wide, %row)", 16),
         ("add(%row, %wide)", 16),
         ("mul(%wide, %row)", 8),
-        ("add(%wide, %wide)", 8),
+        ("add(%wide, %wide)", 16),
+        ("mul(%wide, %four)", 16),
+        ("mul(%wide, %five)", 8),
         ("sub(%row, %wide)", 8),
     ],
 )
 def test_pointers_to_neighbours_fill_no_registers(offsets: str, lanes: int) -> None:
-    """They are eight bytes wide, and one of them is enough."""
+    """They are eight bytes wide, and one of them is enough, also where neighbours are a few elements apart."""
     nest = f"""
       %n = constant() {{value = 7, type = !i64[16,1]}} : i64[16,1]
       %first = reshape(%a) {{shape = (1, 1)}} : ptr<f32>[1,1]
@@ -80,6 +82,8 @@ def test_pointers_to_neighbours_fill_no_registers(offsets: str, lanes: int) -> N
         %columns = broadcast(%i) {{shape = (16, 64)}} : i32[16,64]
         %wide = cast(%columns) {{dtype = i64}} : i64[16,64]
         %row = broadcast(%n) {{shape = (16, 64)}} : i64[16,64]
+        %four = constant() {{value = 4, type = !i64[16,64]}} : i64[16,64]
+        %five = constant() {{value = 5, type = !i64[16,64]}} : i64[16,64]
         %offsets = {offsets} : i64[16,64]
         %m = cmp(%offsets, %row) {{predicate = CmpPredicate.GE}} : i1[16,64]
         %q = ptr_offset(%base, %offsets) : ptr<f32>[16,64]

@@ -21,6 +21,7 @@ from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import ZERO, Coord, Mapper, Position, is_contiguous, strides_of
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.views import LaneAddresses, ViewAccess
+from tilewright.backends.cpu.loops.vectorize import LONGEST_STEP
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.vector.types import I8, I64
 from tilewright.ir.core import Op, Value
@@ -316,7 +317,7 @@ def _load(self: Elements, op: Load, position: Position) -> Element:
     ptrs, mask, padding = op.ptrs, op.mask, op.padding
     if op in self.unmasked:
         mask = padding = None
-    at = pointers.locate(self, ptrs, position)
+    at = pointers.locate(self, ptrs, position, longest=LONGEST_STEP if mask is None else 1)
     others = [self.at(v, position) for v in (mask, padding) if v is not None]
     level = max([at.level, *(o.level for o in others)])
     builder, dtype = self.nest.builders[level], op.result.tile.element

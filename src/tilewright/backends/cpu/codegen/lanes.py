@@ -67,6 +67,21 @@ def streaming_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, a
     stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
 
 
+def strided_load(builder: ir.IRBuilder, address: ir.Value, type_: ir.VectorType, step: int, item: int) -> ir.Value:
+    """Elements of ``item`` bytes that lie ``step`` apart from ``address`` on: of as many vectors, which end with the
+    last of them."""
+    count, end = type_.count, (type_.count - 1) * step
+    value = ir.Constant(type_, ir.Undefined)
+    for k in range(step):
+        start = min(k * count, end - count + 1)
+        pointer = builder.inttoptr(builder.add(address, ir.Constant(I64, start * item)), POINTER)
+        loaded = builder.load(pointer, align=item, typ=type_)
+        inside = range(k * count, k * count + count)
+        chosen = [count + i * step - start if i * step in inside else i for i in range(count)]
+        value = merge(builder, value, loaded, chosen)
+    return value
+
+
 def gather(builder: ir.IRBuilder, pointers: ir.Value, mask: ir.Value | None, other: ir.Value, align: int) -> ir.Value:
     """The elements that a vector of pointers (i64) refers to."""
     lanes, scalar = other.type.count, other.type.element

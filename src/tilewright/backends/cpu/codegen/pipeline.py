@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tilewright.backends.cpu.loops.unroll import UnrollShortLoops
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import float16, uint16
@@ -36,6 +37,7 @@ def _unpack(op: Unpack, b: Builder) -> Value | None:
 PASSES: tuple[Pass, ...] = (
     ClipViews(),  # first: of the bounds that are promised, BoundsCheckElimination proves again what it can
     PackBits(),
+    UnrollShortLoops(),  # before folding, which finds what an iteration's number decides
     *SIMPLIFY,
     RaiseToViews(),  # after folding and CSE, so that equal indices are one value; what it leaves unused goes next
     *HOIST,

@@ -12,15 +12,12 @@ from tilewright.backends.cpu.codegen.state import storage_bytes
 from tilewright.backends.cpu.codegen.views import LaneAddresses
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
-from tilewright.ir.ops.arith import Add, Cast, Sub
-from tilewright.ir.ops.shape import REARRANGING, Iota, PtrOffset
+from tilewright.ir.ops.arith import Add, Cast, Mul, Sub
+from tilewright.ir.ops.shape import REARRANGING, Iota, PtrOffset, constant_of
 from tilewright.records import NamedTuple
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.elements import Elements
-
-
-_SCALES: dict[type[Op], tuple[int, int]] = {Add: (1, 1), Sub: (1, -1)}  # of the operands' patterns in the result's
 
 
 class _Line(NamedTuple):
@@ -31,19 +28,23 @@ class _Line(NamedTuple):
     pattern: Pattern | None
 
 
-def locate(elements: Elements, ptrs: Value, position: Position) -> LaneAddresses:
-    """Where the elements lie that the pointers at ``position`` refer to."""
+def locate(elements: Elements, ptrs: Value, position: Position, *, longest: int = 1) -> LaneAddresses:
+    """Where the elements lie that the pointers at ``position`` refer to: consecutive lanes, lanes that are up to
+    ``longest`` elements apart, or any."""
     item = storage_bytes(ptrs.tile.pointee)
     if not is_uniform(position):
         line = _line(elements, ptrs, position)
-        if line is not None and line.pattern is not None and _steps(line.pattern, item):
-            return LaneAddresses(line.first, len(line.pattern), True, line.level)
+        step = 0 if line is None or line.pattern is None else _step(line.pattern, item)
+        if line is not None and 0 < step <= longest:
+            return LaneAddresses(line.first, len(line.pattern or ()), step == 1, line.level, step)
     found = elements.at(ptrs, position)
     return LaneAddresses(found.value, found.lanes, False, found.level)
 
 
-def _steps(pattern: Pattern, item: int) -> bool:
-    return all(p == lane * item for lane, p in enumerate(pattern))
+def _step(pattern: Pattern, item: int) -> int:
+    """How many elements of ``item`` bytes each lane is behind the one before; 0 where they differ in that."""
+    step = pattern[1] // item
+    return step if all(p == lane * step * item for lane, p in enumerate(pattern)) else 0
 
 
 def _line(elements: Elements, value: Value, position: Position) -> _Line | None:
@@ -59,10 +60,22 @@ def _line(elements: Elements, value: Value, position: Position) -> _Line | None:
             return _Line(first.value, first.level, tuple(p - flat.pattern[0] for p in flat.pattern))
     elif isinstance(op, REARRANGING) and type(op) in elements.rearranged:
         return _line(elements, op.x, elements.rearranged[type(op)](elements, op, position))
-    elif op is not None and (type(op) in _SCALES or isinstance(op, PtrOffset) or _is_widening(op)):
-        return _combined(elements, op, position)
+    elif op is not None and (scales := _scales(op)):
+        return _combined(elements, op, position, scales)
     found = elements.at(value, position)
     return _Line(found.value, found.level, None) if found.lanes is None else None
+
+
+def _scales(op: Op) -> tuple[int, ...]:
+    """What the pattern of each operand is multiplied by in that of the result; none where that has no pattern."""
+    if isinstance(op, PtrOffset):
+        return 1, storage_bytes(op.result.tile.pointee)
+    if isinstance(op, (Add, Sub)):
+        return 1, 1 if isinstance(op, Add) else -1
+    if isinstance(op, Mul) and not op.result.tile.element.is_floating:
+        factors = [int(c) for c in map(constant_of, op.operands) if c is not None]
+        return (factors[0], factors[0]) if factors else ()
+    return (1,) if _is_widening(op) else ()
 
 
 def _is_widening(op: Op) -> bool:
@@ -74,8 +87,8 @@ def _is_widening(op: Op) -> bool:
     return source.is_integer and dtype.is_integer and source.bitwidth <= dtype.bitwidth
 
 
-def _combined(elements: Elements, op: Op, position: Position) -> _Line | None:
-    """A sum, a difference, or a conversion, of lines."""
+def _combined(elements: Elements, op: Op, position: Position, scales: tuple[int, ...]) -> _Line | None:
+    """A sum, a difference, a multiple, or a conversion, of lines."""
     if not op.result.tile.is_pointer and op.result.tile.element.is_floating:
         return None
     lines = []
@@ -87,7 +100,6 @@ def _combined(elements: Elements, op: Op, position: Position) -> _Line | None:
     level = max(line.level for line in lines)
     builder = elements.nest.builders[level]
     first = scalars.emit(elements.state.emitter(builder), builder, op, [line.first for line in lines])
-    scales = _SCALES.get(type(op)) or (1, storage_bytes(op.result.tile.pointee) if isinstance(op, PtrOffset) else 1)
     moving = [[p * scale for p in line.pattern] for line, scale in zip(lines, scales) if line.pattern is not None]
     if moving and _may_wrap(elements, op):
         return None
@@ -95,9 +107,9 @@ def _combined(elements: Elements, op: Op, position: Position) -> _Line | None:
 
 
 def _may_wrap(elements: Elements, op: Op) -> bool:
-    """Whether unsigned numbers that grow from lane to lane may be small again after the largest one. Of 64 bits they
-    may, as addresses do the same."""
-    t = op.result.tile
-    if type(op) not in _SCALES or t.element.is_signed or t.element.bitwidth == 64:
+    """Whether numbers that grow from lane to lane may be small again after the largest one. Of 64 bits they may, as
+    addresses do the same."""
+    if not isinstance(op, (Add, Sub, Mul)):
         return False
-    return elements.state.affine.index(op.result) is None
+    t = op.result.tile.element
+    return t.bitwidth < (32 if t.is_signed else 64) and elements.state.affine.index(op.result) is None

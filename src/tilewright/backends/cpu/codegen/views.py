@@ -188,13 +188,15 @@ def address_range(builder: ir.IRBuilder, tile: ViewAccess) -> tuple[ir.Value, ir
 class LaneAddresses(NamedTuple):
     """Where the lanes of one element access lie.
 
-    One address when ``lanes`` is None or the lanes are ``consecutive``; else a vector of addresses.
+    One address when ``lanes`` is None, or the lanes are ``consecutive`` or, to be loaded without a mask, ``step``
+    elements apart; else a vector of addresses.
     """
 
     address: ir.Value
     lanes: int | None
     consecutive: bool
     level: int
+    step: int = 0  # 0 where it may be any
 
 
 def locate(nest: Nest, tile: ViewAccess, position: Position) -> LaneAddresses:
@@ -295,6 +297,8 @@ def load_elements(
             value = builder.load(pointer, align=item, typ=stored)
         else:
             value = lanes.masked_load(builder, pointer, mask, ir.Constant(stored, None), item)
+    elif at.step:
+        value = lanes.strided_load(builder, at.address, stored, at.step, item)
     else:
         value = lanes.gather(builder, at.address, mask, ir.Constant(stored, None), item)
     register = emitter.to_register(dtype, value)
