@@ -230,6 +230,136 @@ def test_loops_yield_that_stride_by_the_size_of_a_block_or_grid(step: int, yield
     assert fission.BARRIER not in strides.without_yields(text, fission.BARRIER)
 
 
+SUM = """define void @k(ptr %p, i32 %n, i32 %columns) {
+  %first = call i32 @__tw_simt_index(i32 COORDINATE)
+  br label %header
+
+header:
+  %i = phi i32 [ %first, %0 ], [ %next, %body ]
+  %sum = phi i32 [ 0, %0 ], [ %more, %body ]
+  %go = icmp slt i32 %i, BOUND
+  br i1 %go, label %body, label %end
+
+body:
+  %x = call i32 @__tw_simt_index(i32 0)
+  %row = mul i32 %i, %columns
+  %at = add i32 %row, %x
+  %q = getelementptr i32, ptr %p, i32 INDEX
+  %v = load i32, ptr %q, align 4
+  %more = add i32 %sum, %v
+  %next = add i32 %i, STEP
+  br label %header
+
+end:
+  store i32 %sum, ptr %p, align 4
+  ret void
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("coordinate", "index", "step", "bound", "yields"),
+    [
+        (0, "%i", "32", "%n", True),
+        (1, "%at", "8", "%n", True),
+        (1, "%i", "8", "%n", True),  # the same for neighbours
+        (0, "%i", "1", "%n", False),  # from iteration to iteration memory is as near
+        (3, "%i", "8", "%n", False),  # all threads do the same
+        (0, "%i", "32", "128", False),  # a few iterations
+    ],
+)
+def test_loops_yield_whose_threads_are_nearer_than_iterations(
+    coordinate: int, index: str, step: str, bound: str, yields: bool
+) -> None:
+    plain = SUM
+    for word, to in (("COORDINATE", str(coordinate)), ("INDEX", index), ("STEP", step), ("BOUND", bound)):
+        plain = plain.replace(word, to)
+    text = strides.with_yields(plain, ["k"], fission.BARRIER)
+    assert (text != plain) == yields
+    # One iteration behind a barrier, and four behind another one, where the four, of which three are asked for, are done.
+    assert text.count(f"call i32 @{fission.BARRIER}(") == (2 if yields else 0)
+    assert (text.count("= load i32, ptr"), text.count("icmp slt")) == ((5, 8) if yields else (1, 1))
+
+
+STRAGGLERS = r"""#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void again(unsigned* out, unsigned n) {  // threads do different numbers of iterations, and meet again
+  unsigned t = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x, b = t, c = 7;
+  __shared__ unsigned total;
+  for (unsigned k = 0; k < blockIdx.x + 1; ++k) {
+    __syncthreads();
+    if (t == 0) total = 5;
+    __syncthreads();
+    atomicAdd(&total, t);
+    __syncthreads();
+    b ^= total;
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < n; i += blockDim.x) c = c * 5 + i;
+  }
+  out[blockIdx.x * 30 + t] = b * 31 + c;
+}
+__global__ void sums(int* out, int const* in, int n, int m) {  // and one that is guarded behind those of a stride
+  __shared__ int part[64];
+  int t = threadIdx.x, mine = 0, last = -1;
+  for (int i = blockIdx.x * blockDim.x + t; i < n; i += gridDim.x * blockDim.x)
+    if (in[i] % 5) mine += in[i], last = i;
+  for (int i = t; i < m; i += 16) mine += 3 * in[i];
+  for (int i = t; i < m; i += 64) {
+    if (i == 70) break;
+    mine ^= in[i];
+  }
+  part[t] = mine + last;
+  __syncthreads();
+  for (int d = 32; d > 0; d /= 2) {
+    if (t < d) part[t] += part[t + d];
+    __syncthreads();
+  }
+  if (t == 0) out[blockIdx.x] = part[0];
+}
+int main() {
+  int wrong = 0, *in; unsigned* out;
+  cudaMallocManaged(&in, 4096);
+  cudaMallocManaged(&out, 4096);
+  for (unsigned n : {0u, 3u, 24u, 25u, 99u}) {
+    again<<<3, dim3(5, 3, 2)>>>(out, n);
+    cudaDeviceSynchronize();
+    for (unsigned g = 0; g < 3; ++g)
+      for (unsigned t = 0; t < 30; ++t) {
+        unsigned b = t, c = 7;
+        for (unsigned k = 0; k <= g; ++k) {
+          b ^= 5 + 30 * 29 / 2;
+          for (unsigned i = t % 5; i < n; i += 5) c = c * 5 + i;
+        }
+        wrong += out[g * 30 + t] != b * 31 + c;
+      }
+  }
+  for (int i = 0; i < 1024; ++i) in[i] = i * 7 % 31 - 9;
+  for (int n : {0, 1, 63, 64, 65, 128, 400, 511, 512, 513, 641, 1024})
+    for (int m : {0, 5, 64, 79, 80, 81, 129, 320}) {
+      sums<<<2, 64>>>((int*)out, in, n, m);
+      cudaDeviceSynchronize();
+      for (int g = 0; g < 2; ++g) {
+        int sum = 0;
+        for (int t = 0; t < 64; ++t) {
+          int mine = 0, last = -1;
+          for (int i = g * 64 + t; i < n; i += 128)
+            if (in[i] % 5) mine += in[i], last = i;
+          for (int i = t; i < m; i += 16) mine += 3 * in[i];
+          for (int i = t; i < m && i != 70; i += 64) mine ^= in[i];
+          sum += mine + last;
+        }
+        wrong += (int)out[g] != sum;
+      }
+    }
+  printf("%d wrong, %s\n", wrong, cudaGetErrorName(cudaGetLastError()));
+}
+"""
+
+
+def test_threads_that_leave_loops_at_different_iterations_meet_again(tmp_path: Path) -> None:
+    assert printed(tmp_path / "program.cu", STRAGGLERS) == ("0 wrong, cudaSuccess\n", "")
+
+
 BODY = """entry:
   %x = alloca i32, align 4
   %once = alloca i32, align 4

@@ -375,3 +375,41 @@ def test_loops_that_count_do_not_wait(condition: str, waits: bool) -> None:
     assert "\n".join(line for line in edited.split("\n") if line not in calls) == text
     assert changed == ({"kernel"} if waits else set()) and len(calls) == 3 * waits
     assert not waits or (f"@{ENTERS}()" in calls[0] and f"@barrier(i32 {SPIN}, " in calls[1])
+
+
+RETRY = """define void @kernel(ptr %p, i32 %n) {
+entry:
+  %first = load i32, ptr %p, align 4
+  br label %loop
+
+loop:
+  %old = phi i32 [ %first, %entry ], [ %found, %loop ]
+  %new = add i32 %old, %n
+  %r = cmpxchg ptr %p, i32 %old, i32 %new monotonic monotonic, align 4
+  %found = extractvalue { i32, i1 } %r, 0
+  %done = extractvalue { i32, i1 } %r, 1
+  %same = icmp eq i32 %found, %old
+  %other = icmp eq i32 %found, %first
+  br i1 CONDITION, label %end, label %loop
+
+end:
+  ret void
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "waits"),
+    [
+        ("i1 CONDITION", "i1 %done", False),
+        ("i1 CONDITION", "i1 %same", False),
+        ("i1 CONDITION, label %end, label %loop", "i1 %same, label %loop, label %end", True),  # until it changes
+        ("i1 CONDITION", "i1 %other", True),
+        ("i32 %old, i32 %new monotonic", "i32 0, i32 %new monotonic", True),  # as a lock
+        ("[ %found, %loop ]", "[ %new, %loop ]", True),
+        ("%new = add", "%v = load volatile i32, ptr %p\n  %new = add", True),
+    ],
+)
+def test_loops_that_exchange_what_they_have_read_do_not_wait(old: str, new: str, waits: bool) -> None:
+    text = RETRY.replace(old, new).replace("CONDITION", "%done")
+    assert with_spins(text, {"kernel"}, "barrier")[1] == ({"kernel"} if waits else set())

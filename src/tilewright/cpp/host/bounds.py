@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.cpp.host.strides import INDEX
+from tilewright.cpp.host.locality import INDEX
 from tilewright.frontend.cpp.llvm_instruction import DIVISIONS, LABEL, Instruction, Operand, instruction
 from tilewright.frontend.cpp.llvm_module import Definition, parts_of, with_functions
 from tilewright.frontend.cpp.locations import Locations

@@ -12,13 +12,13 @@ that are left goes on alone until it ends, or is at a barrier that all have to r
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilewright.cpp.host.control_flow import components, definitions_of, loops
 from tilewright.cpp.host.debug_info import Line
 from tilewright.cpp.host.guards import IN_BLOCK, IN_PLANE, Guard, Values, guard, in_plane
-from tilewright.cpp.host.liveness import carried
+from tilewright.cpp.host.liveness import carried, live
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.strides import YIELD
 from tilewright.cpp.host.uniform import Block, uniform, uniform_values
@@ -269,8 +269,7 @@ def _with_frame(kernel: Split) -> Split:
     same = set() if kernel.by_warps else uniform(kernel.regions, set(plain), kernel.allocas)
     apart = _apart(kernel, plain)
     same -= apart
-    if not kernel.yields:
-        kernel.guards.update(_guards(kernel, same, plain))
+    kernel.guards.update(_guards(kernel, same, plain))
     kernel.uniform.extend(name for name in kernel.frame if name in same)
     kernel.frame[:] = [name for name in kernel.frame if name not in same]
     if kernel.yields:
@@ -300,11 +299,12 @@ def _guards(kernel: Split, same: set[str], plain: Collection[str]) -> dict[int, 
     """The guards of regions, where the variables ``same`` are uniform and ``plain`` ones are loaded and stored only."""
     definitions = definitions_of(kernel.lines)
     known = uniform_values({**definitions, **{name: f"  {name} = alloca i8" for name in kernel.allocas}}, same)
-    quiet = {i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.predicate == "0"}
+    waits = (i for i, barrier in enumerate(kernel.barriers, 1) if not barrier.mask and barrier.predicate == "0")
+    quiet = {*waits} - {*kernel.yields}  # where it is asked of each thread where it is
     own = {name for name in plain if name not in kernel.frame or name in same}
     found = dict[int, Guard]()
     rows = [kernel.knows_rows(k) for k in range(len(kernel.regions))]
-    for k, region in enumerate(kernel.regions):
+    for k, region in ((k, region) for k, region in enumerate(kernel.regions) if k not in kernel.yields):
         # Warps are loops over threads of a row where any region knows rows, or of the whole block.
         numbers = ["%tw.c0" if rows[k] or (kernel.by_warps and any(rows)) else IN_PLANE]
         for number in [*numbers, *([IN_BLOCK] if kernel.by_warps else [])]:
@@ -336,16 +336,14 @@ def _pointed_to(kernel: Split, plain: Collection[str]) -> set[str]:
     return {name for name in others if any(found in ends for found in reachable([name], goes.__getitem__))}
 
 
-def _apart(kernel: Split, variables: Iterable[str]) -> set[str]:
-    """The variables that change in iterations, of which threads may do different numbers, and live on behind them."""
-    yields, changed, behind = kernel.yields, set[str](), set[str]()
-    for number, region in enumerate(kernel.regions):
-        if number in yields:
-            stores = (i for block in region for i in map(instruction, block.lines) if i.op == "store")
-            changed |= {i.variable for i in stores}
-        elif number:
-            behind |= names_in(region)
-    return changed & behind & set(variables)
+def _apart(kernel: Split, variables: Mapping[str, str]) -> set[str]:
+    """The ``variables``, given with their types, that change in iterations, of which threads may do different numbers,
+    and live on at a barrier that all have to reach."""
+    known = live(kernel.regions, variables)
+    regions = [block for k in kernel.yields for block in kernel.regions[k]]
+    changed = {i.variable for block in regions for i in map(instruction, block.lines) if i.op == "store"}
+    behind = set[str]().union(*(known[k] for k in range(1, len(known)) if k not in kernel.yields))
+    return changed & behind
 
 
 def _recomputed(kernel: Split, addressed: set[str]) -> dict[str, list[str]]:

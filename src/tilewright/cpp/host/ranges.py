@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from tilewright.cpp.host.control_flow import definitions_of
-from tilewright.cpp.host.strides import INDEX
+from tilewright.cpp.host.locality import INDEX
 from tilewright.frontend.cpp.llvm_instruction import instruction
 from tilewright.frontend.cpp.llvm_module import parts_of, with_functions
 

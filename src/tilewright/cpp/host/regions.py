@@ -381,7 +381,7 @@ def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], locati
     body += [f"  %{r}xw = zext i32 {own[0]} to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
     name = names.some(k) if k in kernel.guards else names.region(k)
     body += [f"  %{r}next = {region_call(name, arguments, own, f'%{r}thread', frame)}{location}"]
-    if kernel.yields:
+    if kernel.yields and k not in kernel.guards:
         group = f", !llvm.access.group {names.group(k)}" if parallel else ""
         body += [f"  %{r}at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %{r}thread"]
         body += [f"  store i32 %{r}next, ptr %{r}at{group}"]

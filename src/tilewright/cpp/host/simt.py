@@ -17,12 +17,13 @@ from tilewright.cpp.host.debug_info import DebugInfo
 from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, prepared, split
 from tilewright.cpp.host.in_step import in_step, storing
 from tilewright.cpp.host.interchange import with_interchange
+from tilewright.cpp.host.locality import INDEX
 from tilewright.cpp.host.permutations import reads
 from tilewright.cpp.host.ranges import with_ranges
 from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
 from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
 from tilewright.cpp.host.spins import ENTERS, reading, spinning, with_spins
-from tilewright.cpp.host.strides import INDEX, with_yields, without_yields
+from tilewright.cpp.host.strides import with_yields, without_yields
 from tilewright.cpp.host.warps import warp_functions
 from tilewright.frontend.cpp.llvm_instruction import DIVISIONS, instruction, renamed
 from tilewright.frontend.cpp.llvm_module import Definition, Parts, called_from, names_in, parts_of, with_functions
@@ -47,6 +48,7 @@ _GUARDS = '"tw.guards"'  # finds the memory around shared variables, which nobod
 _GUARD_BEFORE = '@"tw.guard.before" = internal thread_local global [65536 x i8] zeroinitializer'
 _GUARD_BEFORE += ', section ".tbss.tw.before"'
 _UNROLL = ("sroa", "instruction_combine", "simplify_cfg", "loop_simplify", "lcssa", "loop_rotate", "loop_unroll")
+_SIMPLIFY = ("simplify_cfg", "instruction_combine", "simplify_cfg")
 _MOST_WAITS = 52  # of which loops may need some more, up to the bits of a word: see `fission.py`
 _COORDINATES = 12
 # The lane, which functions ask for like a coordinate behind the others.
@@ -109,7 +111,9 @@ def with_threads(
         text = _declared(in_step(text, kernels, EXCHANGE))
     waits = reading(text, kernels)
     if waits:
-        text, waits = with_spins(transform(text, waits, ("sroa",)), waits, BARRIER)
+        exchanging = set() if checked else changing(text) & waits  # they may do so until nobody came in between
+        text = transform(transform(text, waits, ("sroa",)), exchanging, _SIMPLIFY)
+        text, waits = with_spins(text, waits, BARRIER)
         text = _declared(text)
     calls = _call_graph(text, kernels)
     if checked:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tilewright.cpp.host.control_flow import blocks_of, condition_of, definitions_of, loops, successors
-from tilewright.cpp.host.strides import INDEX
-from tilewright.frontend.cpp.llvm_instruction import instruction
+from tilewright.cpp.host.control_flow import blocks_of, components, condition_of, definitions_of, loops, successors
+from tilewright.cpp.host.locality import INDEX
+from tilewright.frontend.cpp.llvm_instruction import Instruction, instruction
 from tilewright.frontend.cpp.llvm_module import Parts, called_from, names_in, parts_of, with_functions
 from tilewright.frontend.cpp.locations import Locations
 from tilewright.frontend.cpp.parameters import constant
@@ -99,6 +99,9 @@ class _Function:
         self.edges = {name: successors(block) for name, block in self.blocks.items()}
         self.definitions = definitions_of(lines)
 
+    def definition(self, value: str) -> Instruction:
+        return instruction(self.definitions.get(value, ""))
+
     def spins(self) -> list[tuple[set[str], set[str]]]:
         """The loops that wait, and their headers."""
         return [(loop, headers) for loop, headers in loops(self.edges) if self._waits(loop)]
@@ -135,7 +138,59 @@ class _Function:
     def _waits(self, loop: set[str]) -> bool:
         """Whether all that leaves ``loop`` depends on what it reads."""
         conditions = [condition_of(self.blocks[name]) for name in loop if set(self.edges[name]) - loop]
-        return bool(conditions) and all(self._depends(value, loop) for value in conditions)
+        return bool(conditions) and all(self._depends(value, loop) for value in conditions) and not self._retries(loop)
+
+    def _retries(self, loop: set[str]) -> bool:
+        """Whether each iteration of ``loop`` exchanges what it has read with another value, and is the last one unless
+        somebody else came in between: that is never for others to end."""
+        lines = [line for name in loop for line in self.blocks[name]]
+        reads = [instruction(line) for line in lines if _reads(line) or self.reading & names_in(line)]
+        if len(reads) != 1 or reads[0].op != "cmpxchg":
+            return False
+        known, fresh = self._sources(reads[0].values[1]), (reads[0].result, "0")
+        if fresh not in known or not known.isdisjoint((instruction(line).result, "") for line in lines):
+            return False
+        branches = {name: next(i for i in map(instruction, self.blocks[name]) if i.labels) for name in loop}
+        ends = [
+            name
+            for name, branch in branches.items()
+            if len(branch.labels) == 2
+            for at, succeeds in enumerate((True, False))  # by the ways that its branch goes
+            if branch.labels[at] not in loop and self._succeeded(branch.values[0], reads[0], known) == succeeds
+        ]
+        return any(not components(loop - {name}, self.edges) for name in ends)
+
+    def _succeeded(self, value: str, exchange: Instruction, known: set[tuple[str, str]]) -> bool | None:
+        """Whether the condition ``value`` says that ``exchange`` found what is ``known`` to be there; None if it says
+        something else."""
+        i = self.definition(value)
+        if i.op == "extractvalue":
+            return True if i.values == (exchange.result, "1") else None
+        if i.op == "xor" and i.values[1] == "true":
+            inner = self._succeeded(i.values[0], exchange, known)
+            return None if inner is None else not inner
+        if i.op != "icmp" or exchange.values[1] not in i.values or not i.words & {"eq", "ne"}:
+            return None
+        a, b = i.values
+        found = self._sources(a if b == exchange.values[1] else b) <= known
+        return "eq" in i.words if found else None
+
+    def _sources(self, value: str) -> set[tuple[str, str]]:
+        """The values that ``value`` is one of, with the number of a part of a result."""
+        found, seen, pending = set[tuple[str, str]](), set[str](), [value]
+        while pending:
+            at = pending.pop()
+            i = self.definition(at)
+            if at in seen:
+                continue
+            seen.add(at)
+            if i.op == "phi":
+                pending += [each for each, _ in i.incoming]
+            elif i.op in ("bitcast", "freeze", "select"):
+                pending += i.values[i.op == "select" :]
+            else:
+                found.add((i.values[0], i.values[1]) if i.op == "extractvalue" else (at, ""))
+        return found
 
     def _depends(self, value: str, loop: set[str]) -> bool:
         lines = {line for name in loop for line in self.blocks[name]}
