@@ -13,7 +13,7 @@ from tilewright.ir.effects import has_effect
 from tilewright.ir.gpu_stage import ROW_PART
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.arith import Add, Cast, Mul, Sub
+from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul, Select, Sub
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.linear import CombiningOp, MmaOp
 from tilewright.ir.ops.memory import (
@@ -112,7 +112,7 @@ def _elements(function: Function) -> int:
     accesses = function.ops_of((Load, LoadView, Store, StoreView))
     computed = [op for op in function.walk() if op.spec.elementwise and not isinstance(op, Cast)]
     tiles = [op.value if isinstance(op, (Store, StoreView)) else op.result for op in accesses]
-    little = len(computed) <= _LITTLE and all(isinstance(op, (Add, Sub, Mul)) for op in computed)
+    little = len(computed) <= _LITTLE and all(isinstance(op, (Add, Sub, Mul, Cmp, Select)) for op in computed)
     if not little or function.ops_of((LoopOp, Permute)) or any(v.tile.size == 1 for v in tiles):
         return _ELEMENTS
     aligned = [_is_aligned(op) for op in accesses]

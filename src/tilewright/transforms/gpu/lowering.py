@@ -37,6 +37,7 @@ from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.occupancy import ctas_of_mma
 from tilewright.transforms.gpu.overlap_mma import DeferAccumulators, RotateMma
+from tilewright.transforms.gpu.pair_accesses import PairAccesses
 from tilewright.transforms.gpu.partial_maxima import PartialMaxima
 from tilewright.transforms.gpu.partial_sums import PartialSums
 from tilewright.transforms.gpu.pipeline_loads import STAGES, PipelineLoads
@@ -83,6 +84,7 @@ def passes_to_gpu(
         Canonicalize(),  # constant indices, strides of one
         CommonSubexpressions(),  # accesses to the same tile have the same pointers
         LoopInvariantCodeMotion(),
+        PairAccesses(),  # which asks for strides and extents outside of what it changes
         AssignLayouts(num_warps, shared_bytes, fp8, f32),
         PartialMaxima(),
         PartialSums(),  # of reductions, along axes that layouts distribute

@@ -13,9 +13,10 @@ from tilewright.backends.gpu.lowering.context import Context, Registers, Rule
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow
 from tilewright.backends.gpu.lowering.patterns import inputs, opcode
 from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
-from tilewright.ir.core import Op
-from tilewright.ir.dtypes import DType, bfloat16, bool_, float8_e4m3fn, float16, int8
-from tilewright.ir.ops.arith import Bitcast
+from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import DType, bfloat16, bool_, float8_e4m3fn, float16, int8, uint32
+from tilewright.ir.ops.arith import Bitcast, Cast, Or, Shl
+from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.types import ElementType, PointerType
 
 _E4M3_TO_F32 = """{ .reg .b16 low, high, e0, e1, e2, e3; .reg .b32 first, second;
@@ -257,4 +258,23 @@ def unpacked_words(cx: Context, words: Registers, dtype: DType) -> Registers:
     return unpacked(cx, words_of(dtype.bytes, 4 // dtype.bytes), words, dtype)
 
 
-RULES: dict[type[Op], Rule] = {Bitcast: _bitcast}
+def _or(cx: Context, op: Or) -> None:
+    """Two floats of 16 bits in the halves of a word are rounded by one instruction."""
+    shifted = op.rhs.op if isinstance(op.rhs.op, Shl) else None
+    low, high = _float_in(op.lhs), None if shifted is None else _float_in(shifted.lhs)
+    if shifted is None or low is None or high is None or low.type != high.type or constant_of(shifted.rhs) != 16:
+        cx.elementwise(op)
+        return
+    cx.values[op.result] = [
+        packed(cx, words_of(2, 2), pair, low.tile.element)[0] for pair in zip(cx.of(low), cx.of(high))
+    ]
+
+
+def _float_in(x: Value) -> Value | None:
+    """The float of 16 bits whose bits ``x``, of 32, has."""
+    bits = x.op.x if isinstance(x.op, Cast) and x.op.dtype is uint32 else None
+    source = bits.op.x if bits is not None and isinstance(bits.op, Bitcast) else None
+    return source if source is not None and source.tile.element in (float16, bfloat16) else None
+
+
+RULES: dict[type[Op], Rule] = {Bitcast: _bitcast, Or: _or}
