@@ -68,6 +68,7 @@ PASSES = (
     "pipeline-loads",
     "prefetch-loads",
     "prefetch-rows",
+    "order-blocks",
     "pair-accesses",
     "partial-maxima",
     "partial-sums",

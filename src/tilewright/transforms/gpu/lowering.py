@@ -36,6 +36,7 @@ from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.occupancy import ctas_of_mma
+from tilewright.transforms.gpu.order_blocks import OrderBlocks
 from tilewright.transforms.gpu.overlap_mma import DeferAccumulators, RotateMma
 from tilewright.transforms.gpu.pair_accesses import PairAccesses
 from tilewright.transforms.gpu.partial_maxima import PartialMaxima
@@ -78,6 +79,7 @@ def passes_to_gpu(
     """
     return (
         LowerMmaScaled(),
+        OrderBlocks(),
         LowerPacking(),  # tiles of other shapes, which get layouts like all
         ExpandViews(),  # so that it is known where each view comes from
         LowerViews(),  # addresses decide about layouts

@@ -1,0 +1,111 @@
+"""Blocks that follow each other access what lies side by side in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar
+
+from tilewright.ir.builder import Builder
+from tilewright.ir.core import Function, Value
+from tilewright.ir.dtypes import int32, uint32, uint64
+from tilewright.ir.effects import is_ordered
+from tilewright.ir.enums import CmpPredicate, RoundingMode
+from tilewright.ir.ops.arith import Add, Cast, Cmp, Div, Mul, Rem, Select
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.wgmma import Wgmma
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import AssumeBounded, Bid, LoadView, NumBlocks, PointerMemoryOp, StoreView
+from tilewright.ir.ops.shape import Broadcast, PtrOffset, Reshape, constant_of
+from tilewright.transforms.base import InPlacePass
+
+_PAGE = 2048  # bytes that lie side by side, with which it does not matter what other blocks access
+_MOST = (1 << 24) - 2  # index of a block
+
+
+class OrderBlocks(InPlacePass):
+    """Numbers the blocks of a grid anew where the axis that steps along rows in memory is not the first one of the
+    grid, along which blocks start: those that run together have parts of the same rows then.
+
+    Not where MMA ops read what other blocks read, too, nor where blocks may wait for those that started before them.
+    """
+
+    name: ClassVar[str] = "order-blocks"
+
+    def change(self, function: Function) -> bool:
+        bids = function.ops_of(Bid)
+        axes = sorted({op.axis for op in bids})
+        if len(axes) < 2 or function.ops_of((Mma, Wgmma)) or any(map(is_ordered, function.walk())):
+            return False
+        votes = _votes(function)
+        order = sorted(axes, key=lambda axis: (-votes[axis], -axis))
+        if votes[order[0]] <= votes[axes[0]]:
+            return False
+        b = Builder.before(function.body.ops[0])
+        numbers = _renumbered(b, axes, order)
+        for op in bids:
+            op.replace_by([numbers[op.axis]])
+        return True
+
+
+def _votes(function: Function) -> Counter[int]:
+    """For each axis of the grid the bytes of tiles that follow each other along it in memory."""
+    found: Counter[int] = Counter()
+    for op in function.walk():
+        if isinstance(op, (LoadView, StoreView)):
+            t = op.view.partition
+            shape, size = t.tile_shape, t.view.dtype.bytes
+            along = [(t.order[k], shape[k], _axes(v)) for k, v in enumerate(op.indices)]
+            run = size
+            for _, n, stepping in sorted(along, key=lambda d: -d[0]):
+                run *= n
+                if stepping:
+                    if run < _PAGE:
+                        found.update(dict.fromkeys(stepping, t.tile.size * size))
+                    break
+        elif isinstance(op, PointerMemoryOp):
+            t = op.ptrs.tile
+            found.update(dict.fromkeys(_near(op.ptrs), t.size * t.pointee.bytes))
+    return found
+
+
+def _axes(value: Value) -> set[int]:
+    """The axes of the grid along which a number grows."""
+    op = value.op
+    if isinstance(op, Bid):
+        return {op.axis}
+    if op is None:
+        loop = value.block.parent if value.block is not None else None
+        return _axes(loop.lower) if isinstance(loop, For) and value is loop.body.args[0] else set()
+    return {axis for v in op.operands for axis in _axes(v)} if op.spec.elementwise or isinstance(op, Reshape) else set()
+
+
+def _near(value: Value) -> set[int]:
+    """The axes of the grid along which addresses grow by a constant."""
+    op = value.op
+    if isinstance(op, Bid):
+        return {op.axis}
+    if isinstance(op, Mul) and not any(isinstance(constant_of(v), int) for v in op.operands):
+        return set()
+    if isinstance(op, (Add, PtrOffset, Mul, Broadcast, Reshape, Cast)):
+        return {axis for v in op.operands for axis in _near(v)}
+    return set()
+
+
+def _renumbered(b: Builder, axes: list[int], order: list[int]) -> dict[int, Value]:
+    """The indices of a block along ``axes`` when blocks go along ``order``, in grids of less than 2**32 blocks."""
+    old = {axis: b.emit(Bid, axis=axis) for axis in axes}
+    counts = {axis: b.emit(NumBlocks, axis=axis) for axis in axes}
+    number, total = b.constant(0, uint64), b.constant(1, uint64)
+    for axis in axes[::-1]:
+        count, index = (b.emit(Cast, v[axis], dtype=uint64) for v in (counts, old))
+        number, total = b.emit(Add, b.emit(Mul, number, count), index), b.emit(Mul, total, count)
+    fits = b.emit(Cmp, total, b.constant(1 << 32, uint64), predicate=CmpPredicate.LT)
+    number, found = b.emit(Cast, number, dtype=uint32), {}
+    for axis in order:
+        count, index = b.emit(Cast, counts[axis], dtype=uint32), number
+        if axis != order[-1]:
+            index = b.emit(Rem, number, count)
+            number = b.emit(Div, number, count, rounding=RoundingMode.RZ)
+        chosen = b.emit(Select, fits, b.emit(Cast, index, dtype=int32), old[axis])
+        found[axis] = b.emit(AssumeBounded, chosen, lower=0, upper=_MOST)
+    return found
