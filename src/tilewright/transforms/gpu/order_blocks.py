@@ -14,7 +14,7 @@ from tilewright.ir.ops.arith import Add, Cast, Cmp, Div, Mul, Rem, Select
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import AssumeBounded, Bid, LoadView, NumBlocks, PointerMemoryOp, StoreView
+from tilewright.ir.ops.memory import AssumeBounded, Bid, Load, LoadView, NumBlocks, Store, StoreView
 from tilewright.ir.ops.shape import Broadcast, PtrOffset, Reshape, constant_of
 from tilewright.transforms.base import InPlacePass
 
@@ -52,20 +52,26 @@ def _votes(function: Function) -> Counter[int]:
     found: Counter[int] = Counter()
     for op in function.walk():
         if isinstance(op, (LoadView, StoreView)):
-            t = op.view.partition
-            shape, size = t.tile_shape, t.view.dtype.bytes
-            along = [(t.order[k], shape[k], _axes(v)) for k, v in enumerate(op.indices)]
-            run = size
-            for _, n, stepping in sorted(along, key=lambda d: -d[0]):
-                run *= n
-                if stepping:
-                    if run < _PAGE:
-                        found.update(dict.fromkeys(stepping, t.tile.size * size))
-                    break
-        elif isinstance(op, PointerMemoryOp):
-            t = op.ptrs.tile
-            found.update(dict.fromkeys(_near(op.ptrs), t.size * t.pointee.bytes))
+            t = op.view.partition.tile
+            axes = _along_rows(op)
+        elif isinstance(op, (Load, Store)):
+            t = op.accessed()
+            axes = _near(op.ptrs)
+        else:
+            continue
+        found.update(dict.fromkeys(axes, t.size * t.element.bytes))
     return found
+
+
+def _along_rows(op: LoadView | StoreView) -> set[int]:
+    """The axes of the grid along which tiles follow each other in memory, if their rows are short."""
+    t = op.view.partition
+    run = t.view.dtype.bytes
+    for k in sorted(range(len(op.indices)), key=lambda k: -t.order[k]):
+        run *= t.tile_shape[k]
+        if axes := _axes(op.indices[k]):
+            return axes if run < _PAGE else set()
+    return set()
 
 
 def _axes(value: Value) -> set[int]:

@@ -52,7 +52,9 @@ def _pairs(block: Block, facts: Contiguity) -> Iterator[_Pair]:
     before: list[_Access] = []
     for op in block.ops:
         if _is_apart(op, facts):
-            first = next((o for o in before if type(o) is type(op) and abs(difference(o.ptrs, op.ptrs) or 0) == 1), None)
+            first = next(
+                (o for o in before if type(o) is type(op) and abs(difference(o.ptrs, op.ptrs) or 0) == 1), None
+            )
             if first is not None and (pair := _Pair.of(first, op, facts)) is not None:
                 yield pair
                 before.remove(first)
