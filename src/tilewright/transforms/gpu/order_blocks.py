@@ -59,7 +59,7 @@ def _votes(function: Function) -> Counter[int]:
             axes = _near(op.ptrs)
         else:
             continue
-        found.update(dict.fromkeys(axes, t.size * t.element.bytes))
+        found.update(dict.fromkeys(axes, t.size * (8 if t.is_pointer else t.element.bytes)))
     return found
 
 
