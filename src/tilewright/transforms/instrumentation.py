@@ -71,6 +71,7 @@ PASSES = (
     "order-blocks",
     "pair-accesses",
     "partial-maxima",
+    "gather-atomics",
     "partial-sums",
     "split-fma",
     "share-operands",

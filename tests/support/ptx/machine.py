@@ -437,28 +437,30 @@ def _shfl(cta: Cta, i: Instruction, chosen: Array) -> None:
 
 
 def _atom(cta: Cta, i: Instruction, chosen: Array) -> None:
-    parts = [p for p in i.opcode[1:] if p not in (*_WORDS, "acq_rel", "noftz", "global", "v2", "v4")]
+    parts = [p for p in i.opcode[1:] if p not in (*_WORDS, "acq_rel", "noftz", "global", "shared", "v2", "v4")]
+    space = "shared" if "shared" in i.opcode else "global"
     kind, type_, halves = parts[0], DTYPES[parts[-1].removesuffix("x2")], parts[-1].endswith("x2")
     to = i.operands[0] if i.opcode[0] == "atom" else None
     address, operands = (i.operands[1], i.operands[2:]) if to is not None else (i.operands[0], i.operands[1:])
     places = cta.address(address)
     if not halves and not isinstance(operands[0], tuple):
-        _update(cta, kind, type_, to, places, [values(cta.read(x), type_) for x in operands], chosen)
+        _update(cta, space, kind, type_, to, places, [values(cta.read(x), type_) for x in operands], chosen)
         return
     words = [cta.read(x) for x in (operands[0] if isinstance(operands[0], tuple) else operands)]
     several = [part for x in words for part in ((x & np.uint32(0xFFFF), x >> np.uint32(16)) if halves else (x,))]
     for k, bits in enumerate(several):  # elements side by side
-        _update(cta, kind, type_, None, places + k * type_.bytes, [values(bits, type_)], chosen)
+        _update(cta, space, kind, type_, None, places + k * type_.bytes, [values(bits, type_)], chosen)
 
 
 def _update(
-    cta: Cta, kind: str, type_: DType, to: Operand | None, places: Array, given: Sequence[Array], chosen: Array
+    cta: Cta, space: str, kind: str, type_: DType, to: Operand | None, places: Array, given: Sequence[Array],
+    chosen: Array,
 ) -> None:
     size = type_.bytes
     for thread in np.flatnonzero(chosen):
         one = np.zeros(cta.threads, np.bool_)
         one[thread] = True
-        old = cta.load("global", places, size, one)[thread].view(type_.storage)
+        old = cta.load(space, places, size, one)[thread].view(type_.storage)
         mine = [x[thread : thread + 1] for x in given]
         if kind == "exch":
             new = mine[0]
@@ -468,7 +470,7 @@ def _update(
             new = evaluate(kind, type_, {}, [old, mine[0]])
         data = np.zeros((cta.threads, size), np.uint8)
         data[thread] = np.ascontiguousarray(new).view(np.uint8)
-        cta.store("global", places, data, one)
+        cta.store(space, places, data, one)
         if to is not None:
             cta.write(to, np.full(cta.threads, old.view(f"u{size}")[0], np.uint64), one)
 

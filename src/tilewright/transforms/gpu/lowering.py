@@ -22,6 +22,7 @@ from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.fma_contraction import ContractFma
+from tilewright.transforms.gpu.gather_atomics import GatherAtomics
 from tilewright.transforms.gpu.hoist_loads import HoistLoads
 from tilewright.transforms.gpu.hoist_mma import HoistMma
 from tilewright.transforms.gpu.induction_variables import InductionVariables
@@ -90,6 +91,7 @@ def passes_to_gpu(
         AssignLayouts(num_warps, shared_bytes, fp8, f32),
         PartialMaxima(),
         PartialSums(),  # of reductions, along axes that layouts distribute
+        GatherAtomics(),
         LowerReductions(),  # needs layouts, and makes conversions
         CommonSubexpressions(),  # indices that were recomputed in the same layout
         LoopInvariantCodeMotion(),  # and those that were recomputed in loops

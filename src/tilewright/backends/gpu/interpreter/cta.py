@@ -40,6 +40,7 @@ from tilewright.ir.ops.gpu.memory import (
     SharedExtract,
     SharedInsert,
     SharedLoad,
+    SharedAdd,
     SharedStore,
 )
 from tilewright.ir.ops.gpu.mma import GpuMma
@@ -333,6 +334,17 @@ def _shared_store(
     cta.shared.store(op, buffer, offsets[chosen], _threads(offsets.shape)[chosen], value[chosen])
 
 
+def _shared_add(
+    cta: CtaInterpreter, op: SharedAdd, buffer: Buffer, positions: Array, value: Array, mask: Array | None
+) -> None:
+    chosen = owners(op.value.layout) if mask is None else owners(op.value.layout) & mask
+    places = positions[chosen]
+    outside = (places < 0) | (places >= buffer.type.shape[0])
+    if outside.any():
+        raise Fault(OUT_OF_RANGE, op, f"of element {places[outside][0]} of {buffer.type.shape[0]}")
+    cta.shared.add(op, buffer, places, _threads(value.shape)[chosen], value[chosen])
+
+
 def _accessed(op: Op, buffer: Buffer, layout: LinearLayout, indices: list[Array] | None = None) -> Array:
     """Where in ``buffer`` the elements lie that threads have: those of the part at ``indices``, if there are any."""
     if indices is None:
@@ -393,6 +405,7 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     **dict.fromkeys((SharedLoad, SharedExtract), _shared_load),
     PaddedLoad: _padded_load,
     **dict.fromkeys((SharedStore, SharedInsert), _shared_store),
+    SharedAdd: _shared_add,
     Barrier: _barrier,
     AsyncCopy: _async_copy,
     AsyncCommit: lambda cta, op: cta.shared.commit(),

@@ -88,6 +88,13 @@ class SharedMemory:
         self._unfenced[addresses] = True
         self.bytes[addresses] = np.ascontiguousarray(values).view(np.uint8).reshape(addresses.shape)
 
+    def add(self, op: Op, buffer: Buffer, offsets: Array, threads: Array, values: Array) -> None:
+        """Add ``values`` to what is at ``offsets``, where several threads may add to one element."""
+        places, first, each = np.unique(offsets, return_index=True, return_inverse=True)
+        sums = self.load(op, buffer, places, threads[first]).copy()
+        np.add.at(sums, each, values)
+        self.store(op, buffer, places, threads[first], sums)
+
     def begin_copy(self, op: Op, buffer: Buffer, offsets: Array, threads: Array, values: Array) -> None:
         """Issue a copy of ``values``, which arrive when the group of the copy is waited for."""
         addresses = self._written(op, buffer, offsets, threads)

@@ -354,6 +354,16 @@ def _shared_store(cx: Context, op: memory.SharedStore | memory.SharedInsert) -> 
         _store(cx, "st.shared", words, address, stored, owner, constant)
 
 
+def _shared_add(cx: Context, op: memory.SharedAdd) -> None:
+    buffer, layout, owner = cx.buffers[op.buffer], op.value.layout, cx.owner(op.value.layout)
+    positions, values, masks = cx.of(op.positions), cx.of(op.value), None if op.mask is None else cx.of(op.mask)
+    for r in owned_registers(layout):
+        address = cx.builder.add(buffer.address, cx.builder.shl(positions[r], cx.i32(2)))
+        mask = _and(cx, None if masks is None else masks[r], owner)
+        text = f"{'' if mask is None else '@$2 '}red.shared.add.u32 [$0], $1;"
+        cx.asm(text, [], [address, values[r], *([] if mask is None else [mask])])
+
+
 def _vector_of(op: Op) -> int:
     return op.vector if isinstance(op, (memory.SharedLoad, memory.SharedStore)) else 1
 
@@ -447,6 +457,7 @@ RULES: dict[type[Op], Rule] = {
     memory.SharedCopy: _shared_copy,
     **dict.fromkeys((memory.SharedLoad, memory.PaddedLoad, memory.SharedExtract), _shared_load),
     **dict.fromkeys((memory.SharedStore, memory.SharedInsert), _shared_store),
+    memory.SharedAdd: _shared_add,
     memory.Barrier: _barrier,
     memory.AsyncCopy: _async_copy,
     memory.Prefetch: _prefetch,

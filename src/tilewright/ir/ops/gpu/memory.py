@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import NoneType
 
 from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import int32, uint32
 from tilewright.ir.enums import MemoryOrder, MemoryScope
 from tilewright.ir.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, operands, optional_operand
@@ -212,6 +213,27 @@ class SharedStore(SharedMemoryOp):
         with_layout(self, v)
         require((t.dtype, t.shape, t.copies) == (v.dtype, v.shape, 1), self, "{} to {}", v, t)
         _shared_vector(self, t, v, self.vector)
+        return ()
+
+
+@define("gpu.shared_add", effect=READ_WRITE, table=GPU_OPS)
+class SharedAdd(SharedMemoryOp):
+    """Adds ``value`` to the elements at ``positions`` of ``buffer``, a line in row-major order, where ``mask`` is true.
+
+    One of the threads that hold an element adds it, as in ``gpu.store``, and none is lost where several add to one.
+    """
+
+    positions: Value = operand()
+    value: Value = operand()
+    mask: Value | None = optional_operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        t, v, p = shared(self, self.buffer), tile(self, self.value), tile(self, self.positions)
+        with_layout(self, v)
+        words = t.dtype == v.dtype and v.dtype in (int32, uint32)
+        line = t.copies == 1 and len(t.shape) == 1 and t.layout == LinearLayout.row_major(t.shape)
+        require(words and line and p == v.with_dtype(int32), self, "{} to {} of {}", v, p, t)
+        bool_like(self, self.mask, v)
         return ()
 
 
