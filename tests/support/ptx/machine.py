@@ -453,7 +453,13 @@ def _atom(cta: Cta, i: Instruction, chosen: Array) -> None:
 
 
 def _update(
-    cta: Cta, space: str, kind: str, type_: DType, to: Operand | None, places: Array, given: Sequence[Array],
+    cta: Cta,
+    space: str,
+    kind: str,
+    type_: DType,
+    to: Operand | None,
+    places: Array,
+    given: Sequence[Array],
     chosen: Array,
 ) -> None:
     size = type_.bytes

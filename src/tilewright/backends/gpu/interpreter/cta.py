@@ -35,12 +35,12 @@ from tilewright.ir.ops.gpu.memory import (
     GlobalStore,
     PaddedLoad,
     Prefetch,
+    SharedAdd,
     SharedAlloc,
     SharedCopy,
     SharedExtract,
     SharedInsert,
     SharedLoad,
-    SharedAdd,
     SharedStore,
 )
 from tilewright.ir.ops.gpu.mma import GpuMma
