@@ -98,10 +98,10 @@ def difference(x: Value, y: Value) -> int | None:
 def _split(x: Value) -> tuple[Value, int]:
     """``x`` without what is added to it, if that is a constant, and that."""
     op = x.op
-    if isinstance(op, (Add, PtrOffset)):
-        base, added = op.operands
-        if isinstance(n := constant_of(_filled(added)), int):
-            return base, n
+    if isinstance(op, Add) and isinstance(n := constant_of(_filled(op.rhs)), int):
+        return op.lhs, n
+    if isinstance(op, PtrOffset) and isinstance(n := constant_of(_filled(op.offset)), int):
+        return op.ptr, n
     return x, 0
 
 
@@ -128,7 +128,7 @@ def _odd(x: Value, n: int, facts: Contiguity) -> list[tuple[Value, int]] | None:
     elif isinstance(op, Add):
         each = [_odd(v, n, facts) for v in op.operands]
     elif isinstance(op, Mul):
-        return next((found for v in op.operands[::-1] if (found := _odd(v, n, facts)) is not None), None)
+        return next((found for v in (op.rhs, op.lhs) if (found := _odd(v, n, facts)) is not None), None)
     else:
         return None
     return None if None in each else [found for some in each for found in some or []]
@@ -147,12 +147,12 @@ def _same(x: Value, y: Value, facts: Contiguity) -> bool:
     p, q = x.op, y.op
     if x is y or p is None or q is None or type(p) is not type(q) or p.attributes != q.attributes:
         return x is y
-    if isinstance(p, (Broadcast, Reshape)):
-        return _same(p.operands[0], q.operands[0], facts)
-    if not isinstance(p, Cmp) or p.predicate not in (CmpPredicate.LT, CmpPredicate.GE):
+    if isinstance(p, (Broadcast, Reshape)) and isinstance(q, (Broadcast, Reshape)):
+        return _same(p.x, q.x, facts)
+    if not isinstance(p, Cmp) or not isinstance(q, Cmp) or p.predicate not in (CmpPredicate.LT, CmpPredicate.GE):
         return False
-    (a, n), (b, m) = p.operands, q.operands
-    return difference(a, b) == 1 and difference(n, m) == 0 and facts.runs(a).divisor > 1 < facts.runs(n).divisor
+    even = facts.runs(p.lhs).divisor > 1 < facts.runs(p.rhs).divisor
+    return even and difference(p.lhs, q.lhs) == 1 and difference(p.rhs, q.rhs) == 0
 
 
 @dataclass(frozen=True)
