@@ -59,7 +59,7 @@ func @f(%p: ptr<f32> = "x".base, %m: i32 = "x".shape.0, %n: i32 = "x".shape.1, %
 """
 
 
-@pytest.mark.parametrize("text", [of_rows("1", "0"), of_rows("0", "1", 512)], ids=["along rows", "long parts"])
+@pytest.mark.parametrize("text", [of_rows("1", "0"), of_rows("0", "1", 1 << 15)], ids=["along rows", "long parts"])
 def test_blocks_that_stay(text: str) -> None:
     check(OrderBlocks(), text, text)
 

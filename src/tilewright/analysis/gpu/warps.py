@@ -39,6 +39,7 @@ _ELEMENTS = 16  # of a thread: it has two or more accesses of 16 bytes under way
 # each element has an access of its own: ``benchmarks/gpu_memory.py --warps`` on an H200.
 _ELEMENTS_TO_MOVE, _MOST_TO_MOVE, _LITTLE = 8, 16, 6
 _COPIED_ANYWHERE, _COMPUTED_ANYWHERE = 64, 32
+_BYTES_TO_TURN = 64  # of a thread: four rows of the widest access
 _SMALL_PRODUCT = 32 * 32  # elements of an accumulator for two warps: benchmarks/results/gpu_products.md
 _SMALL_PRODUCT_OF_BYTES = 32 * 64  # of operands of 8 bits
 _SMALL_EXACT_PRODUCT = 64 * 64  # without tensor cores: on an H200 1.07 of four warps with 64x64, 1.8 with 32x32
@@ -93,8 +94,10 @@ def suitable_warps(function: Function, *, f32: bool = False, blocks: int = 0) ->
     largest = max((_kept(op) for op in function.walk()), default=0)
     if function.ops_of(CombiningOp):
         return _warps_of_rows(function, largest, blocks)
-    warps = _FEWEST_TO_EXCHANGE if function.ops_of(Permute) else _FEWEST
-    elements = _elements(function)
+    turned = function.ops_of(Permute)
+    warps = _FEWEST_TO_EXCHANGE if turned else _FEWEST
+    bytes_ = bool(turned) and all(_bits(op.x) == 8 for op in turned)
+    elements = _BYTES_TO_TURN if bytes_ else _elements(function)
     moving = _warps_with(largest, elements, warps)
     return moving if elements >= _ELEMENTS else max(min(moving, _MOST_TO_MOVE), _warps_with(largest, _ELEMENTS, warps))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from tilewright.analysis.gpu.contiguity import Contiguity
 from tilewright.analysis.manager import AnalysisManager
@@ -28,6 +29,7 @@ from tilewright.transforms.gpu.mma_loops import readers
 VECTOR_BYTES = 16  # the widest access of a thread
 _FEW_ELEMENTS = 8  # of a thread
 _LEAST_ROWS, _LEAST_COLUMNS = 16, 8  # of a product of float32 for tensor cores: those of an instruction
+_WORD = 4  # bytes
 _VECTOR_ELEMENTS = 4  # of tiles that no access to memory has a say in
 _Shape = tuple[int, ...]
 
@@ -58,6 +60,7 @@ class AccessLayouts:
         self._layouts: dict[_Shape, LinearLayout] = {}
         self._own: dict[Op, LinearLayout] = {}
         self._beside: dict[Op, tuple[Op, int]] = {}
+        self._across = _turned(function)
         accesses = [op for op in function.ops_of(memory.PointerMemoryOp) if op.ptrs.tile.rank]
         for op in accesses:
             self._vote(op)
@@ -129,7 +132,9 @@ class AccessLayouts:
             row_major = tuple(reversed(range(len(shape))))
             order = max(votes, key=lambda o: votes[o]) if votes else row_major
             vector = self._vectors.get((shape, order[0]), _VECTOR_ELEMENTS if votes is None else 1)
-            self._layouts[shape] = blocked(shape, order, vector, self.warps)
+            axis, lines = self._across.get(shape, (order[0], 1))
+            across = {} if axis == order[0] else {axis: lines}
+            self._layouts[shape] = blocked(shape, order, vector, self.warps, across)
         return self._layouts[shape]
 
 
@@ -160,8 +165,29 @@ def _before_casts(op: Op) -> Op:
     return _before_casts(op.x.op) if isinstance(op, Cast) and op.x.op is not None else op
 
 
-def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> LinearLayout:
-    """``vector`` elements of a thread side by side along ``order[0]``, threads along ``order``, and so on around.
+def _turned(function: Function) -> dict[_Shape, tuple[int, int]]:
+    """For shapes of tiles whose rows become columns, or were columns, the other axis, and how many lines along it fill
+    a word of 32 bits: a thread has as many, and brings words to others rather than single elements."""
+    found = {}
+    for op in function.ops_of(Permute):
+        source, target = (_inner(t.shape) for t in (op.x.tile, op.result.tile))
+        lines = 1 if op.x.tile.is_pointer else _WORD // op.x.tile.element.bytes
+        if lines > 1 and op.axes[target] != source:
+            found[op.x.tile.shape] = op.axes[target], lines
+            found[op.result.tile.shape] = op.axes.index(source), lines
+    return found
+
+
+def _inner(shape: _Shape) -> int:
+    """The last axis with several elements."""
+    return max((k for k, n in enumerate(shape) if n > 1), default=len(shape) - 1)
+
+
+def blocked(
+    shape: _Shape, order: Sequence[int], vector: int, warps: int, across: Mapping[int, int] = MappingProxyType({})
+) -> LinearLayout:
+    """``vector`` elements of a thread side by side along ``order[0]``, and ``across`` other axes; threads along
+    ``order``, and so on around.
 
     Fewer elements where the threads would not have as many.
     """
@@ -172,6 +198,9 @@ def blocked(shape: _Shape, order: Sequence[int], vector: int, warps: int) -> Lin
     if vector == 1 and max(shape) == size >= LANES * warps:
         return _warp_by_warp(shape, warps)
     left = [1] * len(shape)
+    for axis, lines in across.items():
+        left[axis] = min(lines, room, shape[axis])
+        room //= left[axis]
     left[order[0]] = min(vector, room, shape[order[0]])
     lanes, warp = [1] * len(shape), [1] * len(shape)
     for extents, count in ((lanes, LANES), (warp, warps)):

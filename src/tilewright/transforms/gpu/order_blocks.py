@@ -6,19 +6,19 @@ from collections import Counter
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Function, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import int32, uint32, uint64
 from tilewright.ir.effects import is_ordered
 from tilewright.ir.enums import CmpPredicate, RoundingMode
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Div, Mul, Rem, Select
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.wgmma import Wgmma
-from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import AssumeBounded, Bid, Load, LoadView, NumBlocks, Store, StoreView
+from tilewright.ir.ops.linear import CombiningOp, Mma
+from tilewright.ir.ops.memory import AssumeBounded, AtomicRmw, Bid, Load, LoadView, NumBlocks, Store, StoreView
 from tilewright.ir.ops.shape import Broadcast, PtrOffset, Reshape, constant_of
 from tilewright.transforms.base import InPlacePass
 
-_PAGE = 2048  # bytes that lie side by side, with which it does not matter what other blocks access
+_LONG = 1 << 16  # bytes that lie side by side, with which it does not matter what other blocks access
 _MOST = (1 << 24) - 2  # index of a block
 
 
@@ -34,8 +34,10 @@ class OrderBlocks(InPlacePass):
     def change(self, function: Function) -> bool:
         bids = function.ops_of(Bid)
         axes = sorted({op.axis for op in bids})
-        if len(axes) < 2 or function.ops_of((Mma, Wgmma)) or any(map(is_ordered, function.walk())):
+        if len(axes) < 2 or function.ops_of((Mma, Wgmma)) or any(map(_may_wait, function.walk())):
             return False
+        if function.ops_of(CombiningOp) and any(op.result.tile.size > 1 for op in function.ops_of(Div)):
+            return False  # these need the registers
         votes = _votes(function)
         order = sorted(axes, key=lambda axis: (-votes[axis], -axis))
         if votes[order[0]] <= votes[axes[0]]:
@@ -45,6 +47,11 @@ class OrderBlocks(InPlacePass):
         for op in bids:
             op.replace_by([numbers[op.axis]])
         return True
+
+
+def _may_wait(op: Op) -> bool:
+    """Whether ``op`` may find what another block has stored."""
+    return is_ordered(op) and not (isinstance(op, AtomicRmw) and not op.result.users)
 
 
 def _votes(function: Function) -> Counter[int]:
@@ -70,7 +77,7 @@ def _along_rows(op: LoadView | StoreView) -> set[int]:
     for k in sorted(range(len(op.indices)), key=lambda k: -t.order[k]):
         run *= t.tile_shape[k]
         if axes := _axes(op.indices[k]):
-            return axes if run < _PAGE else set()
+            return axes if run < _LONG else set()
     return set()
 
 
