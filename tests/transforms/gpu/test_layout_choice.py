@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+from support.gpu_interpreter import interpreter_backend
+from support.ptx.backend import ptx_backend
 
 import tilewright as ct
 from tilewright.ir.ops.gpu.memory import GlobalLoad
@@ -46,3 +48,26 @@ def test_a_thread_has_no_more_elements_side_by_side_than_it_stores(
     function = optimize(specialization(kernel, (x, out, 512), "reference").function)
     lowered = lower_to_gpu(function, 2)
     assert {op.vector for op in lowered.ops_of(GlobalLoad)} == {vector}
+
+
+@ct.kernel
+def turned(x, out, M: ct.Constant[int], N: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    i, j = ct.bid(0), ct.bid(1)
+    ct.store(out, (j, i), ct.transpose(ct.load(x, (i, j), (M, N))))
+
+
+@pytest.mark.parametrize("tile", [(32, 32), (64, 16), (16, 64), (2, 64)])
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32])
+def test_words_of_several_rows_are_transposed(dtype: type[np.generic], tile: tuple[int, int]) -> None:
+    """A thread has a word of each column, if the tile has as many rows and elements for all threads."""
+    x = np.random.default_rng(0).integers(-99, 99, (70, 130)).astype(dtype)
+    lines = 4 // x.itemsize
+    function = optimize(specialization(turned, (x, x.T.copy(), *tile), "reference").function)
+    (load,) = lower_to_gpu(function, 1).ops_of(GlobalLoad)
+    rows = {image[0] for image in load.ptrs.layout.images("register")}
+    assert rows >= {1 << bit for bit in range(min(lines, tile[0]).bit_length() - 1)}
+    with interpreter_backend(1) as gpu, ptx_backend(2) as ptx:
+        for backend in (gpu, ptx):
+            out = np.zeros((130, 70), dtype)
+            ct.launch(None, (-(-70 // tile[0]), -(-130 // tile[1])), turned, (x, out, *tile), backend=backend)
+            np.testing.assert_array_equal(out, x.T)
