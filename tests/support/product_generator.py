@@ -142,7 +142,7 @@ class ProductGenerator:
         if stored != dtype:
             text = f"{text}.astype(ct.{dtype})"
         if dtype in ("float16", "bfloat16") and own.random() < _COMPUTED:
-            return -numbers, f"-{text}"
+            return own.choice([(-numbers, f"-{text}"), (np.maximum(numbers, 0), f"ct.maximum({text}, 0)")])
         return numbers, text
 
     def _start(self, out: str, lead: Shape, extents: Shape, batch: int, tile: Shape) -> tuple[Any, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -19,11 +20,14 @@ from tilewright.backends.gpu.kernel_classes import has_slower_mma
 from tilewright.ir.core import Function
 from tilewright.ir.layouts import WARP
 from tilewright.ir.ops.arith import Cmp
-from tilewright.ir.ops.gpu.memory import AsyncCopy, Barrier, SharedAlloc, SharedStore
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.memory import AsyncCopy, Barrier, GlobalLoad, SharedAlloc, SharedStore
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
+from tilewright.ir.types import SharedType, TileType
 from tilewright.runtime.launch import specialization
+from tilewright.transforms.gpu import inline_fetches
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.instrumentation import observed_passes
 
@@ -144,6 +148,26 @@ def computed(a, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[i
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
+def clamped(a, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The left operand is clamped."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(ct.maximum(x, 0), ct.load(b, (k, j), (K, N), padding_mode=ct.PaddingMode.ZERO), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def summed(a, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The left operand is a sum of two tiles."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K)) + ct.load(a, (j, k), (M, K))
+        total = ct.mma(x, ct.load(b, (k, j), (K, N)), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
 def integers(shape: tuple[int, int], dtype: Any) -> Any:
     found = aligned(shape, dtype)
     found[...] = np.random.default_rng(sum(shape)).integers(-3, 4, shape)
@@ -173,6 +197,17 @@ def run(kernel: Any, arguments: tuple[Any, ...], backend: str) -> Function:
     if kernel is converted:
         a, b, c, *_ = arguments
         wanted = a.astype(np.float64) @ b.astype(np.float64)
+    elif kernel is clamped:
+        a, b, c, *_ = arguments
+        wanted = np.maximum(a, 0).astype(np.float64) @ b.astype(np.float64)
+    elif kernel is in_steps:
+        a, rows, b, c, m, _, k = arguments
+        wanted = np.zeros(c.shape)
+        for i, step in itertools.product(range(c.shape[0] // m), range(-(-b.shape[1] // k))):
+            chosen, at = rows[(i + step) * m :][:m], slice(step * k, (step + 1) * k)
+            there = (chosen >= 0) & (chosen < len(a))
+            left = np.where(there[:, None], a[chosen * there, at].astype(np.float64), 0)
+            wanted[i * m :][:m] += left @ b[:, at].astype(np.float64).T
     elif kernel is computed:
         a, b, c, *_ = arguments
         wanted = np.maximum(a, 0).astype(np.float64) @ (2 * b).astype(np.float64)
@@ -302,13 +337,42 @@ def test_what_threads_convert_is_multiplied_while_they_convert_more(where: str, 
 
 
 @pytest.mark.parametrize("where", interpreters())
-@pytest.mark.parametrize("tile", [(64, 64, 64), (128, 64, 32)])
-def test_what_threads_compute_goes_to_shared_memory(where: str, tile: Tile) -> None:
+@pytest.mark.parametrize("tile", [(64, 64, 64), (128, 64, 32), (64, 32, 16)])
+def test_left_operands_that_are_computed_stay_in_registers(where: str, tile: Tile) -> None:
+    """Right ones go to shared memory. Of 16 columns along k several steps are done at once, with one warp group."""
     a, b = integers((2 * tile[0], 208), BF16), integers((208, 2 * tile[1]), BF16)
     with interpreters()[where] as backend:
         found = run(computed, (a, b, aligned((2 * tile[0], 2 * tile[1]), np.float32), *tile), backend)
     ops = list(found.walk())
-    assert [op.pending for op in ops if isinstance(op, Wgmma)] == [1] and not any(isinstance(op, GpuMma) for op in ops)
+    mmas = [op for op in ops if isinstance(op, Wgmma)]
+    assert mmas and all(isinstance(op.x.type, TileType) and isinstance(op.y.type, SharedType) for op in mmas)
+    assert not any(isinstance(op, (GpuMma, GlobalLoad)) for op in ops)
+
+
+def test_left_operands_in_registers_race_without_the_barrier_before_the_next_fetch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a, b = integers((128, 208), BF16), integers((208, 64), BF16)
+    monkeypatch.setattr(inline_fetches, "_is_left_to_registers", lambda fetch: False)
+    with pytest.raises(Fault) as found, interpreter_backend(None, target="sm_90") as backend:
+        run(clamped, (a, b, aligned((128, 64), np.float32), 64, 32, 16), backend)
+    assert found.value.category == "race"
+
+
+@pytest.mark.parametrize("where", interpreters())
+@pytest.mark.parametrize(("tile", "dtype"), [((64, 64, 64), np.float16), ((128, 128, 32), BF16), ((64, 32, 64), E4M3)])
+def test_rows_of_each_step_are_copied_ahead_by_numbers_that_are_loaded_before(
+    where: str, tile: Tile, dtype: Any
+) -> None:
+    a, b = integers((90, 208), dtype), integers((2 * tile[1], 208), dtype)
+    rows = aligned((9 * tile[0],), np.int32)
+    rows[...] = np.random.default_rng(1).integers(-1, 91, rows.shape)
+    with interpreters()[where] as backend:
+        found = run(in_steps, (a, rows, b, aligned((2 * tile[0], 2 * tile[1]), np.float32), *tile), backend)
+    (loop,) = (op for op in found.walk() if isinstance(op, For) and any(isinstance(o, AsyncCopy) for o in op.body.ops))
+    (number,) = (op for op in loop.body.ops if isinstance(op, GlobalLoad))
+    assert number.result in loop.next_values  # those of the next copy, beside which nothing waits for them
+    assert not any(isinstance(op, (GpuMma, SharedStore)) for op in loop.walk())
 
 
 @pytest.mark.parametrize(
@@ -318,14 +382,18 @@ def test_what_threads_compute_goes_to_shared_memory(where: str, tile: Tile) -> N
         (gathered, np.float16, False),
         (right, BF16, False),
         (both, E4M3, False),
-        (in_steps, np.float16, True),
+        (in_steps, np.float16, False),
+        (summed, np.float16, True),
+        (clamped, np.float16, False),
         (in_steps, E4M3, False),
     ],
 )
-def test_operands_of_16_bits_that_are_gathered_by_indices_of_each_step_are_taken(
+def test_operands_of_16_bits_that_are_computed_from_several_tiles_are_taken(
     kernel: Any, dtype: Any, taken: bool
 ) -> None:
     arguments = gather_arguments((64, 64, 64), dtype)
+    if kernel in (clamped, summed):
+        arguments = arguments[0], *arguments[2:]
     if kernel is flat:
         arguments = arguments[0].reshape(-1), *arguments[1:]
     function = specialization(ct.kernel(kernel), arguments, "reference").function

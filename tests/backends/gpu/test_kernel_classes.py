@@ -99,11 +99,11 @@ def carried(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
     ct.store(c, (0, 0), state.astype(c.dtype))
 
 
-@pytest.mark.parametrize(("target", "taken"), [("sm_80", False), ("sm_90", True)])
-def test_operands_that_threads_gather(target: str, taken: bool) -> None:
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_operands_that_threads_gather_by_few_numbers_stay(target: str) -> None:
     half = aligned((256, 256), np.float16)
     function = specialization(gathered, (half, np.zeros(64, np.int32), half, half), "reference").function
-    assert has_slower_mma(function, GpuBackend(target)) == taken
+    assert not has_slower_mma(function, GpuBackend(target))
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])

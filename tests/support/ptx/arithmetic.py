@@ -70,8 +70,11 @@ def compute(opcode: tuple[str, ...], operands: Sequence[Array]) -> Array:
         both = [(x & np.uint32(0xFFFF), x >> np.uint32(16)) for x in operands]
         low, high = (compute((*opcode[:-1], modifiers[-1][:-2]), half) for half in zip(*both))
         return low.astype(np.uint32) | high.astype(np.uint32) << np.uint32(16)
+    if name in ("add", "sub", "fma") and modifiers[-2:-1] == ["f32"] and modifiers[-1] in ("f16", "bf16"):
+        *narrow, wide = operands  # of two types: sm_100
+        return compute(opcode[:-1], [*(_convert(["f32", modifiers[-1]], x) for x in narrow), wide])
     dtype = DTYPES.get(modifiers[-1])
-    if dtype is None:
+    if dtype is None or modifiers[-2:-1] == ["f32"]:
         raise Unknown(".".join(opcode))
     rule = _RULES.get(name)
     if rule is None or (name, modifiers[-1]) in _FAULTY:

@@ -27,7 +27,7 @@ from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.lower_packing import LowerPacking
 from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.lowering import reshaped
-from tilewright.transforms.gpu.pipeline_loads import COPY_BYTES
+from tilewright.transforms.gpu.pipeline_loads import A_VECTOR, COPY_BYTES
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_steps import SplitSteps
 from tilewright.transforms.gpu.transpose_mma import TransposeMma
@@ -37,9 +37,9 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here: all of GPUs with a memory for accumulators,
-    which only others use; on Hopper those with operands of 16 bits that threads compute, or gather by indices of each
-    step, but none of a kernel with lists, as only here launches pass these without a copy; on other GPUs those with
-    operands that lie in memory so that threads load less than four bytes at once.
+    which only others use; on Hopper those with operands of 16 bits that threads compute, but for left ones of one tile,
+    or gather through registers, but none of a kernel with lists, as only here launches pass these without a copy; on
+    other GPUs those with operands that lie in memory so that threads load less than four bytes at once.
     See benchmarks/results/gpu_products.md."""
     mmas = function.ops_of(MmaOp)
     if not mmas or not all(op.x.tile.element.is_floating for op in mmas):
@@ -89,10 +89,12 @@ def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
 
 
 def _is_copied(load: Load | None, function: Function) -> bool:
-    """Whether threads copy what they ``load`` past registers, from where they know before the step."""
+    """Whether threads copy what they ``load`` past registers, from where they know before the step, or find by few
+    numbers."""
     if load is None:
         return False
     _, vector = widest_access(load, AnalysisManager(function).get(Contiguity))
     within = reachable([load.ptrs], lambda v: v.op.operands if v.op is not None and v.op.block is load.block else ())
-    known = not any(isinstance(v.op, (Load, LoadView)) for v in within)
-    return known and vector * load.result.tile.element.bytes >= COPY_BYTES[0]
+    found = [v for v in within if isinstance(v.op, (Load, LoadView))]
+    few = all(v.tile.size * A_VECTOR <= load.result.tile.size for v in found)
+    return few and vector * load.result.tile.element.bytes >= COPY_BYTES[0]

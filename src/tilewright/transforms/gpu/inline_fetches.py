@@ -31,6 +31,7 @@ from tilewright.transforms.gpu.fetch_rings import (
     rings_of,
     staged_bytes,
 )
+from tilewright.transforms.gpu.mma_loops import is_computed_from, readers
 from tilewright.transforms.gpu.occupancy import (
     MOST_WIDTH,
     all_gathered,
@@ -133,6 +134,11 @@ def _fetch_alike(group: Group, other: Group) -> bool:
     return len(group.fetches) == len(other.fetches) and all(
         a.type == b.type and all(map(alike, a.operands, b.operands)) for a, b in fetches
     )
+
+
+def _is_left_to_registers(fetch: Fetch) -> bool:
+    """Whether threads load what was fetched, and multiply what they compute of it."""
+    return any(is_computed_from(mma.x, v) for op in fetch.result.users for v in op.results for mma in readers(v))
 
 
 @dataclass(frozen=True)
@@ -274,8 +280,8 @@ class _Inline(Consumer):
         loop = group.block.parent
         if not isinstance(loop, For):
             return
-        if num_warps(self.function) > GROUP_WARPS:
-            self.b.emit_op(Barrier)  # each group knows of its own MMA ops only
+        if num_warps(self.function) > GROUP_WARPS or any(map(_is_left_to_registers, group.fetches)):
+            self.b.emit_op(Barrier)  # each group knows of its own MMA ops only, and each warp of what it has loaded
         index = self.values.get(loop.body.args[0], loop.body.args[0])
         for _ in range(group.ring.stages - (exists is not None)):
             index = self.b.emit(Add, index, self.values.get(loop.step, loop.step))

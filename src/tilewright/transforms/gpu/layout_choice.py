@@ -24,7 +24,7 @@ from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Insert, Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType, TileType
-from tilewright.transforms.gpu.mma_loops import readers
+from tilewright.transforms.gpu.mma_loops import is_computed_from, readers
 
 VECTOR_BYTES = 16  # the widest access of a thread
 _FEW_ELEMENTS = 8  # of a thread
@@ -32,6 +32,7 @@ _LEAST_ROWS, _LEAST_COLUMNS = 16, 8  # of a product of float32 for tensor cores:
 _WORD = 4  # bytes
 _VECTOR_ELEMENTS = 4  # of tiles that no access to memory has a say in
 _Shape = tuple[int, ...]
+_BESIDE = Mma, Wgmma, memory.Load
 
 
 def widest_access(op: memory.PointerMemoryOp, contiguity: Contiguity) -> tuple[tuple[int, ...], int]:
@@ -144,7 +145,7 @@ def _longer_axes(shape: _Shape) -> _Shape:
 
 def _used_beside(op: memory.Load) -> tuple[Op, int] | None:
     """What makes the tile whose rows or columns, along the other axis, are combined with what ``op`` loads in each step
-    of a loop, such as scales of an accumulator; None for other uses."""
+    of a loop, such as scales of an accumulator, or are found by it; None for other uses."""
     pending = [op.result] if isinstance(op.parent, LoopOp) else []
     while len(pending) == 1:
         value = pending.pop()
@@ -152,13 +153,20 @@ def _used_beside(op: memory.Load) -> tuple[Op, int] | None:
             if isinstance(user, Broadcast):
                 others = [v.op for after in user.result.users if after.spec.elementwise for v in after.operands]
                 others = [_before_casts(o) for o in others if o is not None and o is not user]
-                other = next((o for o in others if isinstance(o, (Mma, Wgmma, memory.Load))), None)
+                other = next((o for o in (*others, _found_by(user.result)) if isinstance(o, _BESIDE)), None)
                 axes = [k for k, (a, b) in enumerate(zip(value.tile.shape, user.shape)) if a != b]
                 beside = other is not None and len(axes) == 1 and other.results[0].tile.shape == user.shape
                 return (other, axes[0]) if other is not None and beside else None
             if user.spec.elementwise or isinstance(user, Reshape):
                 pending.append(user.results[0])
     return None
+
+
+def _found_by(index: Value) -> memory.Load | None:
+    """The load whose addresses ``index`` is part of, which only they and masks are."""
+    made = reachable([index], lambda v: [r for op in v.users if op.spec.elementwise for r in op.results])
+    loads = [op for v in made for op in v.users if isinstance(op, memory.Load) and v is op.ptrs]
+    return loads[0] if loads else None
 
 
 def _before_casts(op: Op) -> Op:
@@ -237,9 +245,14 @@ def stored_by_rows(home: LinearLayout) -> LinearLayout | None:
     return LinearLayout.of(home.shape, bases)
 
 
-def added_layout(op: LoadFetched, warps: int) -> LinearLayout:
-    """The layout of sums to which a tile is added."""
-    return wgmma_layout(op.type.shape, warps)
+def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
+    """The layout in which threads load a tile from where it was fetched to: that of sums to which it is added, or of
+    left operands that are computed of it in registers, which is the same; or in which they convert it."""
+    converted = readers(op.buffer)
+    left = any(is_computed_from(mma.x, op.result) for mma in converted)
+    if not converted or left or _meets_accumulator(op):
+        return wgmma_layout(op.type.shape, warps)
+    return _converted_layout(op, warps)
 
 
 def _meets_accumulator(op: LoadFetched) -> bool:
@@ -255,9 +268,9 @@ def _is_by_element(op: Op) -> bool:
     return op.spec.elementwise or isinstance(op, Reshape)
 
 
-def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
-    """The layout in which threads load a tile from where it was fetched to: 16 bytes of a row at once; where rows are
-    to lie side by side afterwards, as instructions transpose matrices of them."""
+def _converted_layout(op: LoadFetched, warps: int) -> LinearLayout:
+    """The layout of what threads convert, and put back: 16 bytes of a row at once; where rows are to lie side by side
+    afterwards, as instructions transpose matrices of them."""
     assert isinstance(op.buffer.type, SharedType)
     found = swizzle_of(op.buffer.type)
     inner = 1 if found is None else found[0]
@@ -438,9 +451,7 @@ class Homes:
         if isinstance(op, memory.Load):
             return self._accesses.of(op)
         if isinstance(op, LoadFetched):
-            summed = not readers(op.buffer) or _meets_accumulator(op)
-            layout = added_layout if summed else fetched_layout
-            return layout(op, self._accesses.warps)
+            return fetched_layout(op, self._accesses.warps)
         if isinstance(op, Interleave):
             if op.axis == 1:
                 return left_layout(value.tile.shape, self._accesses.warps, value.tile.element.bytes)

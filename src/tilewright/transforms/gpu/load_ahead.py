@@ -11,13 +11,15 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import bool_, int32, uint32
 from tilewright.ir.effects import SIDE_EFFECTS, has_effect, is_ordered, is_pure
 from tilewright.ir.enums import CmpPredicate
+from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, And, Bitcast, Cast, Cmp, Max, Select
 from tilewright.ir.ops.control import CONTROL_FLOW, For
-from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierWait
+from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierExpect, MbarrierWait
 from tilewright.ir.ops.gpu.memory import (
     AsyncCommit,
     AsyncCopy,
     AsyncWait,
+    Barrier,
     GlobalLoad,
     GlobalStore,
     SharedMemoryOp,
@@ -25,8 +27,9 @@ from tilewright.ir.ops.gpu.memory import (
 )
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import Splat
-from tilewright.ir.ops.gpu.tma import AsyncFence, ParameterMap, TmaStore, TmaStoreWait
+from tilewright.ir.ops.gpu.tma import AsyncFence, ParameterMap, TmaLoad, TmaStore, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
+from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.ops.shape import Permute, PtrOffset, Reshape, constant_of
 from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import ValueMap, clone_op
@@ -178,17 +181,24 @@ def _below(x: Value, y: Value, b: Builder) -> Value:
 
 # Ops of warp groups beside which loads may run ahead.
 _OF_WARP_GROUPS = (Wgmma, WgmmaWait, MbarrierWait, MbarrierArrive, AsyncFence, TmaStoreWait)
+_OF_GATHERS = (*_OF_WARP_GROUPS, MbarrierExpect, TmaLoad, Barrier)
+
+
+def stores(loop: For) -> bool:
+    """Whether ``loop`` writes to global memory."""
+    return any(isinstance(op, (MemoryOp, TmaStore)) and has_effect(op, Effect.WRITE) for op in loop.body.walk())
 
 
 def loads_ahead(loop: For, alias: AliasAnalysis, *, states: bool = False) -> list[AheadLoad]:
     """The loads of ``loop`` that can run ahead: their addresses follow from the induction variable, and nothing stores
     there. None in loops with jumps, nested loops or MMA ops of warp groups, unless these multiply ``states`` that the
-    loop carries, if that is wanted; nor where no tile is loaded or copied."""
+    loop carries, or what threads gather, if that is wanted; nor where no tile is loaded or copied."""
     nested = [op for op in loop.walk() if op is not loop]
     multiplies = any(isinstance(op, GpuMma) for op in loop.body.ops)
     copies = not multiplies and any(isinstance(op, AsyncCopy) for op in loop.body.ops)
     through_shared = SharedMemoryOp, AsyncCopy, AsyncWait, AsyncCommit
-    known = (*through_shared, *(_OF_WARP_GROUPS if states and _has_state(loop) else ()))
+    groups = _OF_GATHERS if copies else _OF_WARP_GROUPS if _has_state(loop) else ()
+    known = (*through_shared, *(groups if states else ()))
     others = (Wgmma, *(() if multiplies or copies else through_shared))
     if any(isinstance(op, CONTROL_FLOW) or is_ordered(op) for op in nested):
         return []

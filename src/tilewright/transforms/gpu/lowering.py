@@ -102,6 +102,7 @@ def passes_to_gpu(
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
         PipelineLoads(num_stages, blocks=blocks, rounds=rounds),  # in the place of conversions, of what loops load
+        DeadCodeElimination(),  # numbers that are loaded ahead are not loaded again
         *([PrefetchLoads()] if num_stages != 1 else []),  # of loops that stay
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         HoistLoads(),  # not those that run ahead in loops; over conversions that become barriers

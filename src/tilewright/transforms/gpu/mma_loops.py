@@ -5,8 +5,9 @@ from __future__ import annotations
 from tilewright.ir.core import Block, Value
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
+from tilewright.ir.ops.shape import Reshape
 from tilewright.ir.reachable import reachable
-from tilewright.ir.types import SharedType
+from tilewright.ir.types import SharedType, TileType
 
 # Both MMA ops of an element of the scores take as long as an exponential, with so many of k together. Turns pay for
 # attention of width 64 on an H100, not for 128 and 256: benchmarks/results/gpu_attention.md.
@@ -54,6 +55,14 @@ def _is_overwritten(operand: Value) -> bool:
     """Whether the next iteration puts another operand where this one is."""
     op = operand.op
     return isinstance(op, StageOperand) and op.buffer is None and op.copies == 1
+
+
+def is_computed_from(value: Value, source: Value) -> bool:
+    """Whether ``value`` is made of ``source`` in registers."""
+    return isinstance(value.type, TileType) and source in reachable(
+        [value],
+        lambda v: v.op.operands if v.op is not None and (v.op.spec.elementwise or isinstance(v.op, Reshape)) else (),
+    )
 
 
 def readers(value: Value) -> set[Wgmma]:

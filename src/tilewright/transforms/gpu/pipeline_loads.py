@@ -24,15 +24,14 @@ from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
-from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, AsyncFence, TmaStore
+from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, AsyncFence
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma, WgmmaWait
-from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, replace_ops, stand_for
 from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.fetch_rings import next_slot
-from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead
+from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead, stores
 from tilewright.transforms.gpu.prefetch_loads import ctas_of_sm, registers_of
 
 STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
@@ -55,7 +54,7 @@ _UNDER_WAY, _MOST_STAGES, _FEW_CTAS = 96 << 10, 16, range(1, 9)
 # Registers of a thread for accumulators, with fewer of which several warps would round each operand by several
 # instructions.
 _FEW_USES = 32
-_A_VECTOR = 8  # elements at least for each number that is loaded to find them
+A_VECTOR = 8  # elements at least for each number that is loaded to find them
 COPY_BYTES = (4, 8, 16)  # what cp.async takes: PTX ISA, "cp.async"
 
 
@@ -144,9 +143,17 @@ def _copied_for(stage: StageOperand, loop: For) -> AheadLoad | None:
     load = stage.value.op
     if not isinstance(load, memory.GlobalLoad) or load.block is not loop.body or not _can_be_copied(load):
         return None
-    if any(isinstance(op, (MemoryOp, TmaStore)) and has_effect(op, Effect.WRITE) for op in loop.body.walk()):
+    if stores(loop):
         return None
-    return AheadLoad.of(load, loop.body) if memory.is_vector(stage.type.layout, load.ptrs.layout, load.vector) else None
+    if not memory.is_vector(stage.type.layout, load.ptrs.layout, load.vector):
+        return None
+    return AheadLoad.of(load, loop.body, _numbers(load, loop.body.ops))
+
+
+def _numbers(load: memory.GlobalLoad, ops: Sequence[Op]) -> list[memory.GlobalLoad]:
+    """Loads of few integers among ``ops``, beside what ``load`` loads, by which that may be found."""
+    weak = [op for op in ops if isinstance(op, memory.GlobalLoad) and op.is_weak and op.result.tile.element.is_integer]
+    return [op for op in weak if op.result.tile.size * A_VECTOR <= load.result.tile.size]
 
 
 def _is_alone(loop: For) -> bool:
@@ -279,13 +286,11 @@ def _operand_loads(loop: For, alias: AliasAnalysis, rounds: bool) -> list[_Opera
     few_uses = not rounds and all(op.acc.layout.num_registers < _FEW_USES for op in body.ops if isinstance(op, GpuMma))
     weak = [op for op in body.ops if isinstance(op, memory.GlobalLoad) and op.is_weak]
     unwritten = [op for op in weak if not may_alias(alias.underlying_object(op.ptrs), written)]
-    numbers = [op for op in unwritten if op.result.tile.element.is_integer]
     found = []
     for op in unwritten:
         if not _can_be_copied(op):
             continue
-        few = [x for x in numbers if x.result.tile.size * _A_VECTOR <= op.result.tile.size]
-        ahead = AheadLoad.of(op, body, few)
+        ahead = AheadLoad.of(op, body, _numbers(op, unwritten))
         if ahead is not None:
             found_uses = list(_operand_uses(op.result))
             uses = [use for use in found_uses if use is not None]

@@ -15,7 +15,7 @@ from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.arith import Add, Cmp, Sub
 from tilewright.ir.ops.control import Continue, For
-from tilewright.ir.ops.gpu.memory import GlobalLoad
+from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.rewrite import Rewriter, open_block, replace_ops, stand_for
@@ -61,12 +61,15 @@ def ctas_of_sm(registers: int, warps: int) -> int:
 
 def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     """Whether an SM has as many CTAs with the loaded tiles in registers as without, or enough."""
+    loaded = sum(_words(load.op.result) for load in loads)
+    if all(any(isinstance(op, kind) for op in loop.body.ops) for kind in (Wgmma, AsyncCopy)):
+        return loaded <= _FEW_REGISTERS  # numbers, of what is gathered beside the accumulators
     before = registers_of(loop.body)
-    after = before + sum(_words(load.op.result) for load in loads)
+    after = before + loaded
     ctas = [ctas_of_sm(registers, warps) for registers in (before, after)]
     most = most_registers(warps * LANES)
     if any(isinstance(op, (GpuMma, Wgmma)) for op in loop.body.ops):  # whose operands take registers, too
-        return after + _SPARE <= most and after - before <= _FEW_REGISTERS
+        return after + _SPARE <= most and loaded <= _FEW_REGISTERS
     return after + _SPARE <= most and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
@@ -104,11 +104,12 @@ def choose(function: Function, options: Options) -> Choice:
     reasons: list[str] = []
     warps = options.num_warps
     ends = bool(function.ops_of(Exit))
-    reads, staged = _reads(function), staged_operands(function)
+    reads, made = _reads(function), staged_operands(function)
+    staged = {v: how for v, how in made.items() if not _is_kept(v, how, plan, reads, options.target)}
     recurrent = {op: (None, None) for op in mmas if _is_carried(op)}
     for op in mmas:
         needed = _warps(op, warps, mmas, staged)
-        operands = _operands(op, plan, {**found, **recurrent}, staged)
+        operands = _operands(op, plan, {**found, **recurrent}, made)
         if ends:
             operands = "an assertion may end the block, of which the thread that loads would not know"
         elif needed is None:
@@ -124,7 +125,7 @@ def choose(function: Function, options: Options) -> Choice:
             reasons.append(f"line {op.loc.line}: mma.sync, as {operands}")
         else:
             found[op], warps = operands, needed
-    _drop_shared_loads(found, staged, reasons)
+    _drop_shared_loads(found, made, reasons)
     stores = frozenset(
         op
         for op in plan.descriptors
@@ -132,10 +133,10 @@ def choose(function: Function, options: Options) -> Choice:
     )
     facts = AnalysisManager(function).get(IntegerRanges)
     multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
-    inside = _inside(found) | _paths(found, staged)
-    made = [(op, v) for op, (x, y) in found.items() for v, o in ((op.x, x), (op.y, y)) if o is None]
-    made = [(op, v) for op, v in made if v is op.y or v in staged]
-    converted = dict(filter(None, (_converted(op, v, plan, reads, inside) for op, v in made)))
+    inside = _inside(found) | _paths(found, made)
+    left = [(op, v) for op, (x, y) in found.items() for v, o in ((op.x, x), (op.y, y)) if o is None]
+    left = [(op, v) for op, v in left if v is op.y or v in made]
+    converted = dict(filter(None, (_converted(op, v, plan, reads, inside) for op, v in left)))
     if stores and warps is not None and warps > GROUP_WARPS:
         converted |= _added_last(function, plan, found)
     if options.target.has_tensor_memory:  # where none reads registers
@@ -182,6 +183,18 @@ def _converted(
     if isinstance(found, str) or load.block is not op.block or not slice_covers(load, plan.places(load), reads):
         return None
     return load, Operand(load, d, found, frozenset(ops))
+
+
+def _is_kept(operand: Value, how: Staged, plan: LoweringPlan, reads: set[Op], target: GpuTarget) -> bool:
+    """Whether ``operand`` is a left one that stays in registers: computed for a loop that only adds from what the TMA
+    unit loads for it, of 16 bits as well, of which ``ldmatrix`` gives each thread what it multiplies."""
+    op = next(iter(operand.users))
+    if how.load is not None or not isinstance(op, Mma) or op.x is not operand or target.has_tensor_memory:
+        return False
+    found = _converted(op, operand, plan, reads, set()) if is_only_added(op) else None
+    if found is None or found[0].result.tile.element.bytes != operand.tile.element.bytes:
+        return False
+    return all(through.spec.elementwise or isinstance(through, Reshape) for through in found[1].through)
 
 
 def _paths(found: dict[Mma, Operands], staged: dict[Value, Staged]) -> set[Op]:
@@ -276,13 +289,13 @@ def _follows_left(later: Mma, earlier: Mma) -> bool:
     return _follows(later.x, {earlier: (None, None)})
 
 
-def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands], staged: dict[Value, Staged]) -> Operands | str:
+def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands], made: Collection[Value]) -> Operands | str:
     """Where the operands of ``op`` are, or why it is not done by wgmma; ``found`` are the MMA ops that are."""
     x, y = (None if _is_computed(op, k, found) else _operand(op, k, plan) for k in range(2))
-    x, y = (None if v in staged else o for v, o in zip((op.x, op.y), (x, y)))
+    x, y = (None if v in made else o for v, o in zip((op.x, op.y), (x, y)))
     if isinstance(x, str):
         return y if isinstance(y, str) else x
-    if op.y in staged:
+    if op.y in made:
         return x, None
     converted = isinstance(op.y.op, Interleave) or (isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2)
     if isinstance(y, str) and not converted:
@@ -413,14 +426,10 @@ def _operand(op: Mma, k: int, plan: LoweringPlan) -> Operand | str:
         return "no tensor map describes what is loaded for an operand"
     found = _in_shared(load, descriptor, dtype, transposed=transposed)
     if isinstance(found, SharedType) and not readable(found, 1 - k) and dtype.bytes != 2 and load in plan.copyable:
-        descriptor = _of_transposed(descriptor)
+        d = descriptor
+        descriptor = replace(d, axes=d.axes[::-1], block=d.block[::-1], needs_realign=True, transposed=True)
         found = _in_shared(load, descriptor, dtype, transposed=transposed)
     return found if isinstance(found, str) else Operand(load, descriptor, found, frozenset(through))
-
-
-def _of_transposed(d: Descriptor) -> Descriptor:
-    """The descriptor of a transposed copy."""
-    return replace(d, axes=d.axes[::-1], block=d.block[::-1], needs_realign=True, transposed=True)
 
 
 def _in_shared(load: LoadView, descriptor: Descriptor, dtype: DType, *, transposed: bool) -> SharedType | str:

@@ -21,7 +21,7 @@ from tilewright.ir.ops.gpu.memory import SharedCopy, SharedLoad, SharedStore
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.span import sums
 
-_ROW = 16  # bytes
+_ROW, _WORD = 16, 4  # bytes
 _CAPABILITY = 90  # of ``stmatrix``: PTX ISA
 
 
@@ -119,7 +119,7 @@ def _shared_load(cx: Context, op: SharedLoad) -> None:
     offsets = buffer.type.layout.invert_and_compose(op.result.layout)
     item = 0 if t.is_pointer else t.element.bytes
     across = matrices_across(offsets, item) if item in (1, 2) else None
-    along = matrices_along(offsets, item) if item in (1, 2, 4) and op.vector == 1 else None
+    along = matrices_along(offsets, item) if item in (1, 2, 4) and op.vector * item <= _WORD else None
     found = across or along
     if found is None:
         MEMORY_RULES[SharedLoad](cx, op)

@@ -1,0 +1,61 @@
+# ruff: noqa: F821
+"""Products whose operands a step computes, or gathers, in the language that tilewright and the original share.
+
+``gpu_operands.py`` runs this file once per implementation, with the module ``ct`` in its namespace.
+"""
+
+
+@ct.kernel
+def clamped(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The left operand is clamped."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        total = ct.mma(ct.maximum(ct.load(a, (i, k), (M, K)), 0), ct.load(b, (k, j), (K, N)), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def scaled(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Each step scales the columns of its left operand."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K)) * ct.load(more, (k,), (K,))[None, :]
+        total = ct.mma(x, ct.load(b, (k, j), (K, N)), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def activated(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """SiLU of the left operand."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K)).astype(ct.float32)
+        total = ct.mma((x / (1 + ct.exp(-x))).astype(a.dtype), ct.load(b, (k, j), (K, N)), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def rows_of_steps(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Each step has rows of its own, by numbers that it loads."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        columns = k * K + ct.arange(K, dtype=ct.int32)
+        x = ct.gather(a, (ct.load(more, (i + k,), (M,))[:, None], columns[None, :]))
+        total = ct.mma(x, ct.transpose(ct.load(b, (j, k), (N, K))), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def right_rows_of_steps(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The rows of each right operand are anywhere."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        columns = j * N + ct.arange(N, dtype=ct.int32)
+        y = ct.gather(b, (ct.load(more, (k,), (K,))[:, None], columns[None, :]))
+        total = ct.mma(ct.load(a, (i, k), (M, K)), y, total)
+    ct.store(c, (i, j), total.astype(c.dtype))
