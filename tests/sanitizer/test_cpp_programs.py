@@ -86,3 +86,31 @@ def test_restricted_pointers_to_what_is_only_read(tmp_path: Path) -> None:
     with ct.sanitize() as report:
         ct.launch(None, (1,), kernel, (x, x, out))
     assert [v.category.name for v in report.violations] == ["overlapping-arguments"]
+
+
+ONE_ALLOCATION = """#include "cuda_tile.h"
+namespace ct = cuda::tiles;
+__tile_global__ void add(float* __restrict__ out, float const* __restrict__ x, float const* __restrict__ y) {
+    auto at = int(ct::bid().x) * 16 + ct::iota<ct::tile<int, ct::shape<16>>>();
+    ct::store(out + at, ct::load(x + at) + ct::load(y + at));
+}
+int main() {
+    float* p;
+    cudaMalloc(&p, 96 * sizeof(float));
+    cudaMemset(p, 0, 96 * sizeof(float));
+    add<<<2, 1>>>(p + OUT, p, p + 32);
+    return cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.parametrize(("out", "shares"), [(64, False), (40, True), (0, True)])
+def test_restricted_pointers_into_one_allocation(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], out: int, shares: bool
+) -> None:
+    """What counts is which elements the kernel accesses through them, not that both could reach all of them."""
+    program = tmp_path / "program.cu"
+    program.write_text(ONE_ALLOCATION)
+    assert main(["check", str(program), f"-DOUT={out}"]) == shares
+    said = capfd.readouterr().err
+    assert ("overlapping-arguments: arguments 'out' and" in said) == shares, said

@@ -12,7 +12,7 @@ from tilewright.backends.reference.memory import distance
 from tilewright.backends.reference.values import Array
 from tilewright.runtime.overlap import elements_overlap
 from tilewright.sanitizer.report import ElementReference
-from tilewright.sanitizer.windows import Lanes
+from tilewright.sanitizer.windows import Lanes, Touched
 
 # What is remembered of every element: the last access of each of these kinds (see ``races``), and the last release.
 FIELDS = ("write", "strong", "strong_other", "read", "read_other", "released")
@@ -31,6 +31,7 @@ class ArrayState:
         self.unit = buffer.dtype.bytes
         self.tracked = tracked  # whether this launch may write it, so that accesses can conflict
         self.uninitialized: Array | None = None  # one flag per element
+        self.accessed: dict[bool, Array] | None = None  # for writes and reads, one flag per element: where that is asked
         self.used: set[str] = set()
         self._fields: dict[str, Array] = {}
 
@@ -52,6 +53,11 @@ class ArrayState:
             self.used.add(name)
         return found
 
+    def note(self, touched: Touched, *, written: bool) -> None:
+        """Keep what is accessed, if that is asked."""
+        if self.accessed is not None:
+            touched.fill(self.accessed.setdefault(written, np.zeros(self.count, bool)), True)
+
     def refine(self, size: int) -> None:
         """Count in units of ``size`` bytes from now on: the program accesses parts of elements."""
         factor = self.unit // size
@@ -59,6 +65,8 @@ class ArrayState:
         self._fields = {name: np.repeat(f, factor) for name, f in self._fields.items()}
         if self.uninitialized is not None:
             self.uninitialized = np.repeat(self.uninitialized, factor)
+        if self.accessed is not None:
+            self.accessed = {written: np.repeat(f, factor) for written, f in self.accessed.items()}
 
     def lanes(self, address: Array, size: int) -> Lanes:
         """The units of accesses of ``size`` bytes at ``address``; a wide access has several in a row."""

@@ -17,7 +17,7 @@ from tilewright.backends.reference.scheduler import Deadlock, Waiting, run_block
 from tilewright.backends.reference.values import PartitionView, Pointers
 from tilewright.ir.core import Function
 from tilewright.ir.printer import print_function
-from tilewright.sanitizer.aliasing import check_arguments
+from tilewright.sanitizer.aliasing import check_arguments, check_promises
 from tilewright.sanitizer.batches import Blocks
 from tilewright.sanitizer.block import CheckedBlock
 from tilewright.sanitizer.categories import CATEGORIES
@@ -84,6 +84,7 @@ class SanitizedExecutable(Executable):
         finally:
             for sink in session.sinks:
                 sink.finished()
+        check_promises(state)
 
     def stages(self) -> Mapping[str, str]:
         return {"Tile IR": print_function(self.function)}

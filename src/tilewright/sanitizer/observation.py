@@ -54,6 +54,7 @@ def remember(
 
     ``locate`` gives the index in the tile of a position in ``touched``.
     """
+    array.note(touched, written=kind != READ)
     if array.tracked:
         race = _order(block, op, kind, array, touched)
         if race is not None:
