@@ -217,3 +217,55 @@ def test_views_of_several_dimensions(tmp_path: Path) -> None:
         sums[12 * i + 2 * j] += 12 * i + j
     wanted = f"cudaSuccess 24 4 17 1 {100 * sums[8]}: " + " ".join(map(str, sums))
     assert (done.stdout, done.stderr) == (wanted, "")
+
+
+FORMS = r"""#include <algorithm>
+#include <cooperative_groups.h>
+#include <cstdio>
+#include <cuda_runtime.h>
+#include <nv/target>
+namespace cg = cooperative_groups;
+__constant__ struct { int a; float b[2]; } *unused, settings;
+__device__ struct Count { unsigned n; } count = {3}, other{4};
+__host__ __device__ int target() {
+  NV_DISPATCH_TARGET(NV_IS_HOST, (return 1;), NV_PROVIDES_SM_120, (return 120;), NV_PROVIDES_SM_90, (int a = 45, b = a; return a + b;))
+  return 0;
+}
+__host__ __device__ int branch() {
+  int x = 0;
+  NV_IF_TARGET(NV_IS_DEVICE, (x = 1; x += 1;))
+  NV_IF_ELSE_TARGET(NV_IS_EXACTLY_SM_80, (x += 10;), (x += 20;))
+  return x;
+}
+__global__ void forms(int* out, float big) {
+  int a[] = {3, 9, 4}, t = threadIdx.x;
+  auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+  auto part = cg::tiled_partition<8>(warp);
+  if (t != 45) return;
+  int found[] = {std::ranges::max(a), int(part.meta_group_rank()), int(part.meta_group_size()), int(warp.meta_group_rank()),
+                 int(settings.a + settings.b[1]), int(count.n++ + other.n), target(), branch(), __float2int_rn(big),
+                 __double2int_rd(-double(big)), int(__float2uint_rz(-big)), __float2int_rz(big - big)};
+  for (int i = 0; i < 12; ++i) out[i] = found[i];
+}
+int main() {
+  int* out; cudaMallocManaged(&out, 64);
+  struct { int a; float b[2]; } host = {5, {0, 2}};
+  cudaMemcpyToSymbol(settings, &host, sizeof host);
+  forms<<<1, 64>>>(out, 1e30f);
+  cudaDeviceSynchronize();
+  for (int i = 0; i < 12; ++i) printf("%d ", out[i]);
+  printf("%d %d\n", target(), branch());
+}
+"""
+
+
+def test_other_forms(tmp_path: Path) -> None:
+    """Objects of the library that are called, partitions of partitions, variables of classes without a name, code by
+    target, conversions of what is no integer."""
+    done = run(tmp_path, FORMS)
+    assert (done.stdout, done.stderr) == (f"9 1 4 1 7 7 90 22 {2**31 - 1} {-(2**31)} 0 0 1 20\n", "")
+
+
+def test_coordinates_are_named_as_in_cuda(tmp_path: Path) -> None:
+    done = run(tmp_path, "__global__ void k(int* p) {\n  *p = blockIdx.w + gridDim.v;\n}\nint main() {}\n")
+    assert "program.cu:2:17: no member named 'w' in 'uint3'" in done.stderr

@@ -887,3 +887,37 @@ int main() {
         expected = ~(expected & 6) & 0xFFFFFFFF
     done = run(tmp_path / "program.cu", text)
     assert (done.returncode, done.stdout) == (0, f"{expected:x}\n"), done.stderr
+
+
+STENCILS = """#include <cstdio>
+constexpr int N = 4096, R = 1;
+__global__ void stencil(float* out, float const* in) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float const w[] = {-3, -2, -1};
+  float s = 0;
+  for (int k = -R; k <= R; ++k) if (i + k >= 0 && i + k < N) s += w[k + R] * in[i + k];
+  out[i] = s;
+}
+int main() {
+  float *in, *out, w[2 * R + 1];
+  for (int k = 0; k <= 2 * R; ++k) w[k] = k - 3;
+  cudaMallocManaged(&in, N * sizeof(float));
+  cudaMallocManaged(&out, N * sizeof(float));
+  for (int i = 0; i < N; ++i) in[i] = i % 7;
+  stencil<<<N / 256, 256>>>(out, in);
+  int bad = cudaDeviceSynchronize();
+  for (int i = 0; i < N; ++i) {
+    float s = 0;
+    for (int k = -R; k <= R; ++k) if (i + k >= 0 && i + k < N) s += w[k + R] * in[i + k];
+    bad += out[i] != s;
+  }
+  std::printf("%d bad\\n", bad);
+}
+"""
+
+
+def test_loads_under_a_test_stay_in_their_array(tmp_path: Path) -> None:
+    """Neither threads nor the host touch what is before an array, where there is no memory, though the compiler makes
+    vectors of the loads and of the tests that guard them."""
+    done = run(tmp_path / "program.cu", STENCILS)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0 bad\n", "")

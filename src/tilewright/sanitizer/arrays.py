@@ -31,7 +31,7 @@ class ArrayState:
         self.unit = buffer.dtype.bytes
         self.tracked = tracked  # whether this launch may write it, so that accesses can conflict
         self.uninitialized: Array | None = None  # one flag per element
-        self.accessed: dict[bool, Array] | None = None  # for writes and reads, one flag per element: where that is asked
+        self.accessed: dict[bool, Array] | None = None  # one flag per element, for writes and reads
         self.used: set[str] = set()
         self._fields: dict[str, Array] = {}
 

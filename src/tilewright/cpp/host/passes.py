@@ -21,7 +21,7 @@ _INTERNAL = (llvm.Linkage.internal, llvm.Linkage.private)
 
 def passes_differ(texts: Iterable[str]) -> bool:
     """Whether the files of a program may say something else to devices than to the host."""
-    return any("__CUDA_ARCH__" in text for text in texts)
+    return any("__CUDA_ARCH__" in text or "nv/target" in text for text in texts)
 
 
 def joined(host: str, device: str, kernels: Collection[str]) -> str:

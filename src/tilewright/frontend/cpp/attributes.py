@@ -176,6 +176,11 @@ def closing(masked: str, start: int, brackets: str = "{}") -> int:
     return _pairs(masked, brackets).get(start, len(masked))
 
 
+def opening(masked: str, end: int) -> int:
+    """The position of the brace that the one at ``end`` closes."""
+    return next((start for start, closes in _pairs(masked, "{}").items() if closes == end), 0)
+
+
 @functools.lru_cache(maxsize=8)
 def _pairs(masked: str, brackets: str) -> dict[int, int]:
     """The positions of brackets, and of those that close them."""

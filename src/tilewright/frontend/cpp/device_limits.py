@@ -66,11 +66,12 @@ def refuse_host_constructs(
     for caller in library:
         for name in calls[caller] & library:
             users.setdefault(name, set()).add(caller)
+    constants = {n for n, v in parts.variables.items() if v.kind == "constant"}  # objects that are called, say
     needing = {
         s
         for s in library
         if _NO_OBJECT.match(s)
-        or any(_ALLOCATES.match(n) or (n not in calls and _OF_THE_LIBRARY.match(n)) for n in calls[s])
+        or any(_ALLOCATES.match(n) or (n not in calls and _OF_THE_LIBRARY.match(n)) for n in calls[s] - constants)
     }
     hosts = {*reachable(needing, lambda name: users.get(name, set())), *filter(source.is_for_hosts_alone, library)}
     found = {n: v.rest.rpartition("!dbg !")[2] for n, v in parts.variables.items() if "thread_local" not in v.how}
@@ -79,7 +80,7 @@ def refuse_host_constructs(
     lambdas = tuple(f"_ZZ{_OTHER_PASS.sub('', s)[2:]}E" for s in of_device)  # how the names of theirs begin
     for user in sorted(reached):
         everything = user in of_device or user.startswith(lambdas) or source.is_lambda(user)
-        for name in sorted(calls[user] if everything else calls[user] & _MARKS.keys()):
+        for name in sorted(calls[user] - constants if everything else calls[user] & _MARKS.keys()):
             for what in _uses(name, calls, hosts, globals_, source):
                 at = source.use(user, name)
                 who = "the lambda" if source.is_lambda(user) else f"{source_name(user)}()"

@@ -457,6 +457,7 @@ def _constraint(text: str) -> str:
 
 def _plain(text: str) -> str:
     """``text`` with types spelled as users write them."""
+    text = re.sub(r"(?:const )?__tw_simt::coordinates<(\d+)>", lambda m: "uint3" if int(m[1]) < 6 else "dim3", text)
     text = re.sub(r"'[^']*_t<[^']*' \(aka ('[^']*')\)", r"\1", text)  # our aliases say less than what they stand for
     text = re.sub(r"'__remove_cv\([^']*\)' \(aka ('[^']*')\)", r"\1", text)
     text = re.sub(r" \(aka '[^']*'\)", "", text)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tilewright.frontend.cpp.attributes import mask, without_directives
+from tilewright.frontend.cpp.attributes import mask, opening, without_directives
 from tilewright.frontend.cpp.llvm_instruction import instruction
 from tilewright.frontend.cpp.llvm_module import Definition, called_from, names_in, parts_of
 from tilewright.frontend.cpp.locations import INCLUDE_DIR, Locations
@@ -26,6 +26,9 @@ _COORDINATES = ("__tw_bid", "__tw_num_blocks")  # of tile code, which has handle
 _OF_HOSTS = re.compile(r"/__(?:algorithm|random)/|/random(?:\.\w+)?$")
 _CONSTANT = re.compile(r"(?i:constexpr)(?!_SINCE_CXX2[36])|consteval")
 _MOST_FILES = 2048  # of which it is kept what they say: those of a program
+_DECLARATORS = r"(?:[\w*&\s\[\]=]*,)*\s*(?:(?:const|volatile|__\w+__(?:\s*\(\d+\))?|[*&])\s*)*"
+_BEFORE_NAME = re.compile(_DECLARATORS)
+_BEFORE_BRACES = re.compile(rf"{_DECLARATORS}(?:(?!(?:struct|class|union|enum)\b)\w+\s*(?:=\s*)?)?")
 _LAMBDA = re.compile(r"U[lT]|\$_\d")  # in the symbol of its operator(): it is for where it is written
 
 
@@ -196,7 +199,7 @@ class Source:
         """What stands at a place of a file up to a body, of which a macro may have made a declaration."""
         text = self._masked[loc.file]
         start = self._start_of(loc)
-        begin, body = max(text.rfind(c, 0, start) for c in ";{}") + 1, re.compile(r"[;{]").search(text, start)
+        begin, body = _begin(text, start), re.compile(r"[;{]").search(text, start)
         return text[begin : body.start() if body is not None else len(text)]
 
     def _start_of(self, loc: Loc) -> int:
@@ -308,7 +311,10 @@ class Source:
         # Others may be declared in the line; what a macro makes of a name is not found there.
         named = re.compile(rf"\b{re.escape(fields['name'])}\b|$", re.M).search(text, start)
         at = start if named is None else named.start()
-        end, begin = re.compile(r"[;{}]").search(text, at), max(text.rfind(c, 0, at) for c in ";{}") + 1
+        end, begin, before, form = re.compile(r"[;{}]").search(text, at), _begin(text, at), at, _BEFORE_NAME
+        while text[begin - 1 : begin] == "}" and form.fullmatch(text, begin, before):  # of a value, or a class
+            before, form = opening(text, begin - 1), _BEFORE_BRACES
+            begin = _begin(text, before)
         return self._expanded(text[begin : end.start() if end is not None else len(text)])
 
     def use(self, user: str, name: str) -> Loc:
@@ -350,6 +356,11 @@ def _defines_of(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((m[1], m[2]) for m in _DEFINE.finditer(text))
 
 
+def _begin(masked: str, position: int) -> int:
+    """Where a declaration begins, or where a part of one that ends with a brace has ended."""
+    return max(masked.rfind(c, 0, position) for c in ";{}") + 1
+
+
 def _words(space: Space, defines: Sequence[tuple[str, str]]) -> list[str]:
     """What says that a function is for devices: keywords, and macros that have them."""
     found = list(space.words)
@@ -364,6 +375,6 @@ def _heads(masked: str, function: str, begin: int = 0, end: int = sys.maxsize) -
     nothing."""
     named = re.compile(rf"(?<![\w.]){re.escape(function)}\s*(?:<[^<>;{{}}]*>\s*)?\(")
     for match in named.finditer(masked, begin, min(end, len(masked))):
-        start = max(masked.rfind(c, 0, match.start()) for c in ";{}") + 1
+        start = _begin(masked, match.start())
         body = re.compile(r"[;{]").search(masked, match.end())
         yield masked[start : body.start() if body is not None else len(masked)]

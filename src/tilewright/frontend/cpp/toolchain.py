@@ -75,7 +75,9 @@ _HOST_FLAGS = (*_PRECISE, "-DTW_HOST", "-fPIC", *_TYPES, "-gcolumn-info", f"-fde
 # What a program does wrong on the host happens where it is written: `host/simt.py` takes that back for kernels.
 _FAITHFUL = ("-fno-delete-null-pointer-checks", "-fno-strict-return")
 _FAST = (*_PRECISE, *_SCALAR, "-O2", "-fno-math-errno")
-_OBJECT_FLAGS = ("-c", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything")
+# LLVM 22 folds a load under a mask into the instruction that uses it, and unfolds it again to a load of all lanes.
+_MASKED = ("-mllvm", "-disable-peephole") if _X86 else ()
+_OBJECT_FLAGS = ("-c", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything", *_MASKED)
 _RUNTIME_FLAGS = ("-std=c++20", "-O2", "-fno-exceptions", "-fno-rtti", "-isystem", str(INCLUDE_DIR))
 _LINK_FLAGS = ("-O1", "-fno-sanitize=all", "-pthread", "-ldl")
 _SHARED_FLAGS = ("-shared", "-fPIC", "-Wl,-z,defs")

@@ -105,8 +105,15 @@ class thread_block_tile : public __tw_lanes<thread_block_tile<Size, Parent>> {
     static unsigned thread_rank() { return __tw_rank() % Size; }
     static constexpr unsigned size() { return Size; }
     static constexpr unsigned num_threads() { return Size; }
-    static unsigned meta_group_rank() { return __tw_rank() / Size; }
-    static unsigned meta_group_size() { return (thread_block::size() + Size - 1) / Size; }
+    // Among those of the group that was divided: the block, or lanes of a warp.
+    static unsigned meta_group_rank() {
+        if constexpr (requires { Parent::__tw_mask(); }) return Parent::thread_rank() / Size;
+        else return __tw_rank() / Size;
+    }
+    static unsigned meta_group_size() {
+        if constexpr (requires { Parent::__tw_mask(); }) return Parent::size() / Size;
+        else return (thread_block::size() + Size - 1) / Size;
+    }
     // The lanes of these are neighbours, whose numbers are simpler.
     template <typename T>
     static T shfl(T value, int lane, TW_PLACE) { return __shfl_sync(__tw_mask(), value, lane, Size, file, line); }

@@ -5,11 +5,11 @@
 
 #ifdef TW_SIMT
 namespace __tw_simt {
-template <typename I>
-inline I saturated_integer(float x) {
+template <typename I, typename F>
+inline I saturated_integer(F x) {
     constexpr I least = I(-1) < I(0) ? I(I(1) << (8 * sizeof(I) - 1)) : I(0), most = I(~least);
-    if (x != x) return I(0);
-    return x <= float(least) ? least : x >= float(most) ? most : I(x);
+    if (x != x) return sizeof(F) == 8 || sizeof(I) == 8 ? I(I(1) << (8 * sizeof(I) - 1)) : I(0);
+    return x <= F(least) ? least : x >= F(most) ? most : I(x);
 }
 // Whether `x` is above (1) or below (-1) a value; integers of 64 bits are compared as such.
 template <typename N>

@@ -1,6 +1,7 @@
 // Functions of SIMT code beside those of the C library. Those with less precision are the precise ones here.
 #pragma once
 #pragma clang system_header
+#include "tilewright/half_conversions.h"
 
 #define TW_ROUNDED(T, letter)                                                     \
     inline T __##letter##add_rn(T x, T y) { return x + y; }                       \
@@ -138,12 +139,14 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return unsigned(((unsigned long long)high << 32 | low) >> (shift & 31));
 }
 
-// Conversions: to the nearest, towards zero, up, down.
-#define TW_CONVERSIONS(from, From, to, To)                                         \
-    inline To __##from##2##to##_rn(From x) { return (To)__builtin_rint(double(x)); } \
-    inline To __##from##2##to##_rz(From x) { return (To)x; }                       \
-    inline To __##from##2##to##_ru(From x) { return (To)__builtin_ceil(double(x)); } \
-    inline To __##from##2##to##_rd(From x) { return (To)__builtin_floor(double(x)); }
+// Conversions: to the nearest, towards zero, up, down; what an integer cannot be becomes the nearest that it can.
+#define TW_CONVERSION(from, From, to, To, way, rounded) \
+    inline To __##from##2##to##_##way(From x) { return __tw_simt::saturated_integer<To>(From(rounded(double(x)))); }
+#define TW_CONVERSIONS(from, From, to, To)                      \
+    TW_CONVERSION(from, From, to, To, rn, __builtin_rint)       \
+    TW_CONVERSION(from, From, to, To, rz, __builtin_trunc)      \
+    TW_CONVERSION(from, From, to, To, ru, __builtin_ceil)       \
+    TW_CONVERSION(from, From, to, To, rd, __builtin_floor)
 TW_CONVERSIONS(float, float, int, int)
 TW_CONVERSIONS(float, float, uint, unsigned)
 TW_CONVERSIONS(float, float, ll, long long)
@@ -153,6 +156,7 @@ TW_CONVERSIONS(double, double, uint, unsigned)
 TW_CONVERSIONS(double, double, ll, long long)
 TW_CONVERSIONS(double, double, ull, unsigned long long)
 #undef TW_CONVERSIONS
+#undef TW_CONVERSION
 inline float __int2float_rn(int x) { return float(x); }
 inline float __uint2float_rn(unsigned x) { return float(x); }
 inline float __ll2float_rn(long long x) { return float(x); }
