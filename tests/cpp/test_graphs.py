@@ -236,6 +236,12 @@ def test_what_the_driver_and_memory_are_asked(tmp_path: Path) -> None:
     IS(cudaLaunchKernel((void const*)kernel, dim3(1), dim3(1), arguments, 0, 0), cudaSuccess); CHECK(*seen == 16);
     IS(cudaLaunchCooperativeKernel((void const*)digit, dim3(1), dim3(1), arguments, 0, 0), cudaSuccess); CHECK(*seen == 166);
     IS(cudaLaunchCooperativeKernel((void const*)digit, dim3(1 << 20), dim3(1), arguments, 0, 0), cudaErrorCooperativeLaunchTooLarge);
+    IS(cudaDeviceGetAttribute(&value, cudaDevAttrCooperativeLaunch, 0), cudaSuccess); CHECK(value == 1);
+    cudaLaunchAttribute together{}; together.id = cudaLaunchAttributeCooperative; together.val.cooperative = 1;
+    cudaLaunchConfig_t config{}; config.gridDim = config.blockDim = 1; config.attrs = &together; config.numAttrs = 1;
+    IS(cudaLaunchKernelExC(&config, (void const*)digit, arguments), cudaSuccess); CHECK(*seen == 1661);
+    config.gridDim = 1 << 20;
+    IS(cudaLaunchKernelEx(&config, digit, seen, 6), cudaErrorCooperativeLaunchTooLarge);
     """
     _check(tmp_path, body)
 

@@ -275,6 +275,37 @@ def test_host_code_that_uses_memory_of_the_device(tmp_path: Path, environment: d
     assert alone.stdout == done.stdout == "640 0 3\n" and (alone.stderr, alone.returncode) == ("", 0)
 
 
+QUEUED = """#include <cstdio>
+#include <cuda_tile.h>
+__global__ void waits(int volatile* flag) { while (*flag == 0) {} }
+__tile_global__ void tile(int* p) { cuda::tiles::store(p, 1); }
+static void ask(int* d, int* h, cudaStream_t s) {
+    cudaMemcpyAsync(d, h, 404, cudaMemcpyHostToDevice, s);  // out-of-bounds
+    tile<<<1, 1, 0, s>>>(h + 1000000);                      // dangling-pointer
+    cudaMemsetAsync(d + 90, 0, 44, s);                      // out-of-bounds
+}
+int main() {
+    int *flag, *d, *h; cudaMallocManaged(&flag, 4); *flag = 0; cudaMalloc(&d, 400); cudaMallocHost(&h, 404);
+    cudaStream_t s; cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    waits<<<1, 1, 0, s>>>(flag);
+    ask(d, h, s);
+    *(int volatile*)flag = 1;
+    return cudaStreamSynchronize(s) == cudaSuccess;
+}
+"""
+
+
+def test_errors_of_work_that_is_done_later_stand_where_it_was_asked_for(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    program = tmp_path / "program.cu"
+    program.write_text(QUEUED)
+    done = run(program, environment, how="check")
+    found = re.findall(r"program\.cu:(\d+):\d+: ([a-z-]+): ", done.stderr)
+    wanted = [(str(i), line.split("// ")[1]) for i, line in enumerate(QUEUED.split("\n"), 1) if "// " in line]
+    assert found == wanted, done.stderr
+
+
 def test_a_program_without_python_serves_a_kernel(tmp_path: Path, environment: dict[str, str]) -> None:
     """And the threads of one have default streams of their own, where it is compiled so."""
     body = """

@@ -128,7 +128,8 @@ def _with_stub(
             f"  store ptr %tw.part{i}, ptr %tw.slot{i}",
         ]
     lines += [f"  %tw.error = call i32 @__tw_host_launch({description}, ptr %tw.slots)", "  ret void"]
-    stub = "\n".join([definition.head, "tw.entry:", *lines, "}", ""])
+    head = re.sub(r" !dbg !\d+", "", definition.head)  # an inlined launch is where it is called
+    stub = "\n".join([head, "tw.entry:", *lines, "}", ""])
     rows = [f"{_PART} {{ i32 {size}, i32 {at.argument}, i32 {at.offset} }}" for size, at, *_ in parts]
     return text.replace(definition.text, stub, 1), rows
 

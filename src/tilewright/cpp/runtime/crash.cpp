@@ -225,7 +225,8 @@ cudaError_t report_fault(launch& run) {
 
 int place_in_host_code(char* file, int room) {
     void* found[frames];
-    return place_of(found, backtrace ? backtrace(found, frames) : 0, file, room);
+    int const line = place_of(found, backtrace ? backtrace(found, frames) : 0, file, room);
+    return line ? line : place_of_task(file, room);
 }
 int place_of(void* const* found, int count, char* file, int room) {
     for (int i = 0; i < count; ++i) {

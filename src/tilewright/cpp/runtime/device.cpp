@@ -44,7 +44,7 @@ static cudaDeviceProp properties() {
     p.unifiedAddressing = p.managedMemory = p.integrated = p.canMapHostMemory = p.pageableMemoryAccess = 1;
     p.concurrentManagedAccess = p.asyncEngineCount = p.hostRegisterSupported = p.memoryPoolsSupported = 1;
     p.hostNativeAtomicSupported = p.canUseHostPointerForRegisteredMem = p.globalL1CacheSupported = 1;
-    p.localL1CacheSupported = p.pageableMemoryAccessUsesHostPageTables = p.directManagedMemAccessFromHost = 1;
+    p.cooperativeLaunch = p.localL1CacheSupported = p.pageableMemoryAccessUsesHostPageTables = p.directManagedMemAccessFromHost = 1;
     p.texturePitchAlignment = 32;
     p.surfaceAlignment = 512;
     memcpy(p.uuid.bytes, "tilewright", 10);

@@ -5,6 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
+extern "C" int backtrace(void** found, int room) __attribute__((weak));  // of glibc
+
 namespace tilewright {
 
 constexpr double seconds_until_return = 0.25;  // seconds that a launch waits for the end of such work, while something goes on in it
@@ -31,6 +33,8 @@ struct task {
     counts after;
     node what;
     bool begun, idle;  // nothing goes on in it, as it waits for others
+    void* asked_at[frames];  // addresses of code, under the sanitizer
+    int depth;
 };
 static list<task*> pending;
 static pthread_mutex_t order_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -168,6 +172,7 @@ cudaError_t do_later(turn number, counts const& after, node const& what, bool re
     made->number = number;
     made->after = after;
     made->what = what;
+    if (checking() && backtrace) made->depth = backtrace(made->asked_at, frames);
     timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += long(seconds_until_return * 1e9);
@@ -182,6 +187,7 @@ cudaError_t do_later(turn number, counts const& after, node const& what, bool re
     return error;
 }
 task* task_here() { return current; }
+int place_of_task(char* file, int room) { return current ? place_of(current->asked_at, current->depth, file, room) : 0; }
 void is_idle(task* what) {
     ordering here;
     what->idle = true;

@@ -119,6 +119,7 @@ constexpr int frames = 24;  // of callers of which it is known where they are
 void note_at_frames(char const* category, char const* message, void* const* found, int count);
 extern int (*at_exit)(int status);  // of a program that Python runs: gets the status of the process, and says another
 void note_refusal(char const* message);  // the same, unless the program asks for the error of a launch before it ends
+int place_of(void* const* found, int count, char* file, int room);  // the line of the program's own code among callers
 void refusals_are_known();
 void report_refusals();
 void say_of(kernel const& what, char const* told);  // with the place of a SIMT kernel
@@ -204,6 +205,7 @@ bool mark(cudaStream_t stream, list<unsigned long long>* made);  // what has bee
 void wait_for(cudaStream_t stream, list<unsigned long long> const& marked);
 struct task;
 task* task_here();  // that this thread does, if it is one of the runtime's
+int place_of_task(char* file, int room);  // its line in the program, which asked for it; 0 where it is not known
 void is_idle(task* what);  // it waits for others
 void keep_threads(int count);  // that a launch had given back
 

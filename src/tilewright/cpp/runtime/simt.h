@@ -191,7 +191,6 @@ void note(launch const* run, char const* category, char const* file, int line, i
           char const* message, bool of_block = false);
 cudaError_t report_findings();
 int place_in_host_code(char* file, int room);  // its line; that of the program's own code which runs
-int place_of(void* const* found, int count, char* file, int room);  // the same, of the callers' addresses
 void forget(checks& what);
 void passed_barrier(worker* mine);
 void passed_by_warp(worker* mine, unsigned warp);

@@ -208,16 +208,20 @@ inline cudaError_t cudaLaunchKernel(void (*function)(A...), dim3 grid, dim3 bloc
     return cudaLaunchKernel((void const*)function, grid, block, arguments, shared, stream);
 }
 
-// All blocks of the launch are on the device at once, as on an SM of 2048 threads.
-inline cudaError_t cudaLaunchCooperativeKernel(void const* function, dim3 grid, dim3 block, void** arguments,
-                                               size_t shared, cudaStream_t stream) {
+namespace __tw_host {
+// All blocks of a cooperative launch are on the device at once, as on SMs of 2048 threads.
+inline cudaError_t fits_at_once(void const* function, dim3 grid, dim3 block, size_t shared) {
     int each = 0, processors = 0;
     cudaError_t error = __tw_occupancy(&each, function, int(block.x * block.y * block.z), shared);
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0);
-    if (error != cudaSuccess) return error;
-    if (double(grid.x) * grid.y * grid.z > double(each) * processors)
-        return __tw_host_report(cudaErrorCooperativeLaunchTooLarge);
-    return cudaLaunchKernel(function, grid, block, arguments, shared, stream);
+    bool const fits = double(grid.x) * grid.y * grid.z <= double(each) * processors;
+    return error != cudaSuccess || fits ? error : __tw_host_report(cudaErrorCooperativeLaunchTooLarge);
+}
+}  // namespace __tw_host
+inline cudaError_t cudaLaunchCooperativeKernel(void const* function, dim3 grid, dim3 block, void** arguments,
+                                               size_t shared, cudaStream_t stream) {
+    cudaError_t error = __tw_host::fits_at_once(function, grid, block, shared);
+    return error != cudaSuccess ? error : cudaLaunchKernel(function, grid, block, arguments, shared, stream);
 }
 template <typename... A>
 inline cudaError_t cudaLaunchCooperativeKernel(void (*function)(A...), dim3 grid, dim3 block, void** arguments,
@@ -233,19 +237,22 @@ struct cudaLaunchConfig_t {
     unsigned int numAttrs;
 };
 namespace __tw_host {
-// Blocks of a cluster could reach each other's memory, which they cannot here.
-inline cudaError_t clusters(cudaLaunchConfig_t const* config) {
+// What is wrong with the attributes of a launch. Blocks of a cluster could reach each other's memory, which they cannot here.
+inline cudaError_t attributes(cudaLaunchConfig_t const* config, void const* function) {
     for (unsigned i = 0; i < config->numAttrs; ++i) {
-        auto const& [x, y, z] = config->attrs[i].val.clusterDim;
-        bool asked = config->attrs[i].id == cudaLaunchAttributeClusterDimension;
-        if (asked && x * y * z > 1) return __tw_host_report(cudaErrorNotSupported);
+        auto const& [id, value] = config->attrs[i];
+        auto const& [x, y, z] = value.clusterDim;
+        if (id == cudaLaunchAttributeClusterDimension && x * y * z > 1) return __tw_host_report(cudaErrorNotSupported);
+        if (id != cudaLaunchAttributeCooperative || !value.cooperative) continue;
+        cudaError_t error = fits_at_once(function, config->gridDim, config->blockDim, config->dynamicSmemBytes);
+        if (error != cudaSuccess) return error;
     }
     return cudaSuccess;
 }
 }  // namespace __tw_host
 template <typename... P, typename... A>
 inline cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*kernel)(P...), A&&... arguments) {
-    cudaError_t error = __tw_host::clusters(config);
+    cudaError_t error = __tw_host::attributes(config, (void const*)kernel);
     if (error != cudaSuccess) return error;
     error =
         __tw_host::configure(config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream);
@@ -257,7 +264,7 @@ inline cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*k
     return error;
 }
 inline cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void const* function, void** arguments) {
-    if (cudaError_t error = __tw_host::clusters(config)) return error;
+    if (cudaError_t error = __tw_host::attributes(config, function)) return error;
     return cudaLaunchKernel(function, config->gridDim, config->blockDim, arguments, config->dynamicSmemBytes,
                             config->stream);
 }
