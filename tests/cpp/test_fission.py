@@ -360,6 +360,66 @@ def test_threads_that_leave_loops_at_different_iterations_meet_again(tmp_path: P
     assert printed(tmp_path / "program.cu", STRAGGLERS) == ("0 wrong, cudaSuccess\n", "")
 
 
+EACH_NTH = r"""#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void modulo(int* out, int const* in, unsigned first, unsigned by) {
+  extern __shared__ int part[];
+  unsigned t = threadIdx.x, row = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x;
+  part[row + t] = in[row + t];
+  __syncthreads();
+  for (unsigned s = first; s < blockDim.x; s *= by) {
+    if (t % (by * s) == 0 && t + s < blockDim.x) part[row + t] += 3 * part[row + t + s];
+    __syncthreads();
+  }
+  out[row + t] = part[row + t];
+}
+__global__ void multiples(int* out, int const* in, int first, int by) {
+  extern __shared__ int part[];
+  int t = threadIdx.x, row = threadIdx.y * blockDim.x;
+  part[row + t] = in[row + t];
+  __syncthreads();
+  for (int s = first; s < blockDim.x; s *= by) {
+    int at = by * s * t;
+    if (at < (int)blockDim.x - s) part[row + at] += part[row + at + s] * (t + 2);
+    __syncthreads();
+  }
+  out[row + t] = part[row + t];
+}
+int main() {
+  int wrong = 0, *in, *out;
+  cudaMallocManaged(&in, 4096);
+  cudaMallocManaged(&out, 4096);
+  for (int i = 0; i < 1024; ++i) in[i] = i * 7 % 31 - 9;
+  for (int width : {1, 7, 16, 33, 64, 100, 256})
+    for (int height : {1, 3})
+      for (int first : {1, 2, 3})
+        for (int by : {2, 3, 4, 8}) {
+          static int a[1024], b[1024];
+          modulo<<<1, dim3(width, height), 4096>>>(out, in, first, by);
+          cudaDeviceSynchronize();
+          for (int i = 0; i < width * height; ++i) a[i] = b[i] = in[i];
+          for (int s = first; s < width; s *= by)
+            for (int i = 0; i < width * height; ++i)
+              if (i % width % (by * s) == 0 && i % width + s < width) a[i] += 3 * a[i + s];
+          for (int i = 0; i < width * height; ++i) wrong += out[i] != a[i];
+          multiples<<<1, dim3(width, height), 4096>>>(out, in, first, by);
+          cudaDeviceSynchronize();
+          for (int s = first; s < width; s *= by)
+            for (int i = 0; i < width * height; ++i) {
+              int at = by * s * (i % width), row = i / width * width;
+              if (at < width - s) b[row + at] += b[row + at + s] * (i % width + 2);
+            }
+          for (int i = 0; i < width * height; ++i) wrong += out[i] != b[i];
+        }
+  printf("%d wrong, %s\n", wrong, cudaGetErrorName(cudaGetLastError()));
+}
+"""
+
+
+def test_each_nth_thread_and_those_of_multiples(tmp_path: Path) -> None:
+    assert printed(tmp_path / "program.cu", EACH_NTH) == ("0 wrong, cudaSuccess\n", "")
+
+
 BODY = """entry:
   %x = alloca i32, align 4
   %once = alloca i32, align 4

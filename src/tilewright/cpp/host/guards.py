@@ -7,7 +7,7 @@ The block asks once where such a region ends, and for how many threads it is to 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tilewright.cpp.host.control_flow import definitions_of
 from tilewright.cpp.host.debug_info import Line
@@ -28,11 +28,13 @@ _NOT = {"uge": "ult", "sge": "slt", "ugt": "ule", "sgt": "sle", "ne": "eq"}
 class Guard:
     """A region in two: ``asked`` stores in ``%tw.bound`` how many threads of a row run ``body``, and behind it of which
     distance, ends as all do, and leaves behind what is uniform; ``body`` leaves none of that, and ends anywhere.
-    ``number`` is the one of a thread by which these are known."""
+    ``number`` is the one of a thread by which these are known. If multiples of it are compared there is a body that
+    gets these as ``%tw.product``, for threads that do something."""
 
     asked: list[Block]
     body: list[Block]
     number: str = ""
+    by_product: list[Block] = field(default_factory=list)
 
     @property
     def only_first(self) -> bool:
@@ -118,8 +120,7 @@ def guard(
     blocks = {f"%{block.label}": block for block in region}
     start = f"%{region[0].label}"
     skipping: dict[str, tuple[str, str]] = {}  # the block that parts, what those go on with who do something, and not
-    bounds: dict[str, list[str]] = {}
-    exact: dict[str, bool] = {}
+    bounds: dict[str, _Bound] = {}
     parted: list[str] = []  # blocks where threads part before that, until it
 
     def after(name: str) -> list[str]:
@@ -132,9 +133,9 @@ def guard(
         if found is None:
             parted.append(name)
             return block.successors()
-        bounds[name], first, exact[name] = found
+        bounds[name] = found
         yes, no = branch.labels
-        skipping[name] = (yes, no) if first else (no, yes)
+        skipping[name] = (yes, no) if found.holds else (no, yes)
         return [skipping[name][1]]
 
     prefix = set(reachable([start], after))
@@ -156,11 +157,19 @@ def guard(
     before = {other: {name for name in prefix if other in blocks[name].successors()} for other in prefix}
     leading = set(reachable(before[at], before.__getitem__))  # to where threads part
     asked = [
-        block if name != at else replace(block, lines=_going_to(block, skip, bounds[at]))
+        block if name != at else replace(block, lines=_going_to(block, skip, bounds[at].lines))
         for name, block in blocks.items()
         if name in prefix
     ]
-    return Guard(asked, _body(blocks, at, [work] if exact[at] else [work, skip], leading, join), values.number)
+    body = _body(blocks, at, [work] if bounds[at].exact else [work, skip], leading, join)
+    product = bounds[at].product
+    multiples = _body(blocks, at, [work], leading, join) if product else []
+    return Guard(asked, body, values.number, [_with_product(block, product) for block in multiples])
+
+
+def _with_product(block: Block, product: str) -> Block:
+    given = Line.of(f"  {product} = add i32 %tw.product, 0")
+    return replace(block, lines=[given if instruction(line).result == product else line for line in block.lines])
 
 
 def _body(
@@ -202,9 +211,19 @@ def _forwarded(block: Block, variables: Collection[str]) -> dict[str, str]:
     return found
 
 
-def _bound(comparison: Instruction, values: Values) -> tuple[list[str], bool, bool] | None:
-    """Lines that store which threads of a row ``comparison`` sets apart, and whether it holds for these, and not for
-    some of these, too; None if these are not the first ones, nor each n-th."""
+@dataclass(frozen=True)
+class _Bound:
+    """Lines that store which threads of a row a comparison sets apart, whether it ``holds`` for these, whether for all
+    of these, and the ``product`` that it compares, of the number of a thread and what is the same for all."""
+
+    lines: list[str]
+    holds: bool
+    exact: bool = True
+    product: str = ""
+
+
+def _bound(comparison: Instruction, values: Values) -> _Bound | None:
+    """Which threads ``comparison`` sets apart; None if these are not the first ones, nor each n-th."""
     type = comparison.type
     if comparison.op != "icmp" or type not in ("i32", "i64"):
         return None
@@ -215,7 +234,8 @@ def _bound(comparison: Instruction, values: Values) -> tuple[list[str], bool, bo
         lines = [f"  %tw.bound.w = {'sext' if rest.op == 'srem' else 'zext'} i32 {rest.values[1]} to i64"]
         lines += ["  %tw.bound.s = call i64 @llvm.abs.i64(i64 %tw.bound.w, i1 false)", "  store i64 -1, ptr %tw.bound"]
         at = f"  {_DISTANCE} = getelementptr i64, ptr %tw.bound, i64 1"
-        return [*lines, at, f"  store i64 %tw.bound.s, ptr {_DISTANCE}"], how == "eq", True
+        lines += [at, f"  store i64 %tw.bound.s, ptr {_DISTANCE}"]
+        return _Bound(lines, how == "eq")
     if values.is_same(number):
         how, bound, number = _SWAPPED[how], number, bound
     if not values.is_same(bound):
@@ -226,7 +246,7 @@ def _bound(comparison: Instruction, values: Values) -> tuple[list[str], bool, bo
     first = how not in _NOT
     how = _NOT.get(how, how)
     if how == "eq":
-        return (["  store i64 1, ptr %tw.bound"], first, True) if (bound, factor) == ("0", "1") else None
+        return _Bound(["  store i64 1, ptr %tw.bound"], first) if (bound, factor) == ("0", "1") else None
     if type == "i64" and how in ("ule", "sle"):
         return None  # one more might not fit
     wide = f"add i64 {bound}, 0" if type == "i64" else f"{'sext' if how[0] == 's' else 'zext'} i32 {bound} to i64"
@@ -235,11 +255,11 @@ def _bound(comparison: Instruction, values: Values) -> tuple[list[str], bool, bo
         lines += [*before, f"  %tw.bound.m = icmp {how[0]}gt i64 %tw.bound.n, %tw.bound.o"]
         lines += ["  %tw.bound.d = sub i64 %tw.bound.n, %tw.bound.o"]
         lines += ["  %tw.bound.s = select i1 %tw.bound.m, i64 %tw.bound.d, i64 0"]
-        return [*lines, "  store i64 %tw.bound.s, ptr %tw.bound"], first, True
+        return _Bound([*lines, "  store i64 %tw.bound.s, ptr %tw.bound"], first)
     least = "call i64 @llvm.smax.i64(i64 %tw.bound.n, i64 0)" if how[0] == "s" else "add i64 %tw.bound.n, 0"
     lines += [f"  %tw.bound.s = {least}"]
     if factor == "1":
-        return [*lines, "  store i64 %tw.bound.s, ptr %tw.bound"], first, True
+        return _Bound([*lines, "  store i64 %tw.bound.s, ptr %tw.bound"], first)
     # Threads whose product is too large for its type may be below the bound, too: then all are asked.
     lines += [f"  %tw.bound.f = {'sext' if how[0] == 's' else 'zext'} i32 {factor} to i64"]
     lines += ["  %tw.bound.p = sub i64 %tw.bound.f, 1", f"  %tw.bound.fits = icmp ult i64 %tw.bound.p, {_FITS}"]
@@ -247,7 +267,12 @@ def _bound(comparison: Instruction, values: Values) -> tuple[list[str], bool, bo
     lines += ["  %tw.bound.u = add i64 %tw.bound.s, %tw.bound.d", "  %tw.bound.l = sub i64 %tw.bound.u, 1"]
     lines += ["  %tw.bound.c = udiv i64 %tw.bound.l, %tw.bound.d"]
     lines += ["  %tw.bound.a = select i1 %tw.bound.fits, i64 %tw.bound.c, i64 -1"]
-    return [*lines, "  store i64 %tw.bound.a, ptr %tw.bound"], first, False
+    lines += [
+        "  %tw.bound.b = select i1 %tw.bound.fits, i64 %tw.bound.f, i64 0",
+        "  store i64 %tw.bound.a, ptr %tw.bound",
+    ]
+    lines += ["  %tw.bound.by = getelementptr i64, ptr %tw.bound, i64 2", "  store i64 %tw.bound.b, ptr %tw.bound.by"]
+    return _Bound(lines, first, False, _product(number, values))
 
 
 def _before(value: str, how: str, values: Values) -> list[str]:
@@ -280,6 +305,12 @@ def _factor(value: str, values: Values) -> str | None:
         if _is_number(number, values) and values.is_same(factor):
             return factor
     return None
+
+
+def _product(value: str, values: Values) -> str:
+    """The product of 32 bits that ``value`` is another name for."""
+    same = _same(value, values.definitions)
+    return value if same is None else _product(same, values)
 
 
 def _is_number(value: str, values: Values) -> bool:

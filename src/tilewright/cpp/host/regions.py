@@ -6,7 +6,6 @@ It checks that the threads ended a region at the same barrier, and goes on with 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from tilewright.backends.native.templates import filled
 from tilewright.cpp.host.control_flow import condition_of, definitions_of, loops
@@ -14,6 +13,7 @@ from tilewright.cpp.host.debug_info import DebugInfo, Line, location_of
 from tilewright.cpp.host.fission import HALVES, LEAVES, NEXT, SCALARS, Barrier, Split, addressed_names, names_in
 from tilewright.cpp.host.guards import IN_BLOCK, IN_PLANE
 from tilewright.cpp.host.liveness import live
+from tilewright.cpp.host.names import Names
 from tilewright.cpp.host.permutations import Reads
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.strides import COUNTS, YIELD
@@ -90,6 +90,8 @@ def region_functions(
             words = permuted.get(k) if kernel.by_warps else None
             add(names.some(k), guard.body, group, given, words=words, leaving=())
             add(names.asked(k), guard.asked, "", f"{given}, ptr %tw.bound")
+            if guard.by_product and not kernel.by_warps:
+                add(names.dense(k), guard.by_product, group, f"{given}, i32 %tw.product", leaving=())
     return texts
 
 
@@ -288,7 +290,7 @@ def block_function(
         location=locations[0],
         head=[*head],
         frame=frame_pointers(kernel),
-        uniform=[*uniform, *(["  %bound = alloca [2 x i64]"] if kernel.guards else [])],
+        uniform=[*uniform, *(["  %bound = alloca [3 x i64]"] if kernel.guards else [])],
         cases=" ".join(f"i32 {k}, label %r{k}.start" for k in range(count)),
         loops=loops,
         kept=_copies(kernel, "kept", "new", "old"),
@@ -364,34 +366,46 @@ def frame_pointers(kernel: Split, *, shared: bool = False) -> list[str]:
 
 
 def _loops(kernel: Split, k: int, names: Names, arguments: Sequence[str], location: str, *, stores: bool) -> list[str]:
-    """Region ``k`` for all threads of the block, which is called at ``location``."""
-    r, parallel = f"r{k}.", is_parallel(kernel, k)
-    own = [f"%{r}{axis}" for axis in ("far" if k in kernel.guards else "x", "y", "z")]
+    """Region ``k`` for all threads of the block that do something in it; it is called at ``location``."""
+    r, few, frame = f"r{k}.", kernel.guards.get(k), _frame(kernel, _SIDES)
     width, rows = ("%c6", "%c7") if stores or kernel.knows_rows(k) else ("%plane", "1")
+    name = names.some(k) if few else names.region(k)
+    group = f", !llvm.access.group {names.group(k)}" if is_parallel(kernel, k) else ""
 
-    frame = _frame(kernel, _SIDES)
-    if k in kernel.guards:
-        asked = region_call(names.asked(k), arguments, ("0", "0", "0"), "0", [*frame, "ptr %bound"]) + location
-        ends = simt_lines("met", own=f"{r}met", to=f"%{r}all", **kernel.sets)
-        first = simt_lines("guarded", r=r, asked=asked, ends=ends, width=width, after="join")
-    else:
-        first = [*(_evens(kernel, r, "0") if k else ()), f"  br label %{r}zs"]
-    body = [f"  {own[0]} = mul nuw nsw i32 %{r}x, %{r}step"] if k in kernel.guards else []
-    body += [f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own)] if stores else []
-    body += [f"  %{r}xw = zext i32 {own[0]} to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
-    name = names.some(k) if k in kernel.guards else names.region(k)
-    body += [f"  %{r}next = {region_call(name, arguments, own, f'%{r}thread', frame)}{location}"]
-    if kernel.yields and k not in kernel.guards:
-        group = f", !llvm.access.group {names.group(k)}" if parallel else ""
-        body += [f"  %{r}at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %{r}thread"]
-        body += [f"  store i32 %{r}next, ptr %{r}at{group}"]
-    if k not in kernel.guards:
-        body += simt_lines("met", own=r[:-1], to=f"%{r}next", **kernel.sets)
-    loop = f", !llvm.loop {names.loop(k)}" if parallel else ""
-    limit = f"%{r}limit" if k in kernel.guards else width
-    return simt_lines(
-        "loops", r=r, first=first, width=width, rows=rows, limit=limit, body=body, loop=loop, after="join"
-    )
+    def each(
+        r: str, x: str, first: Sequence[str], before: Sequence[str], behind: Sequence[str], limit: str
+    ) -> list[str]:
+        own = (x, f"%{r}y", f"%{r}z")
+        by_product = few is not None and few.by_product and x == f"%{r}own"
+        called, more = (names.dense(k), [f"i32 %{r}x"]) if by_product else (name, [])
+        body = [*before, *(f"  store i32 {value}, ptr %p{i}" for i, value in enumerate(own) if stores)]
+        body += [f"  %{r}xw = zext i32 {x} to i64", f"  %{r}thread = add nuw nsw i64 %{r}base, %{r}xw"]
+        call = region_call(called, arguments, own, f"%{r}thread", [*frame, *more])
+        body += [f"  %{r}next = {call}{location}", *behind]
+        loop = f", !llvm.loop {names.loop(k)}" if group else ""
+        places = {"width": width, "rows": rows, "limit": limit, "after": "join"}
+        places["from"] = "choose" if f"{r}choose:" in first else "start"
+        return simt_lines("loops", r=r, first=[*first], body=body, loop=loop, **places)
+
+    if few is None:
+        behind = list[str]()
+        if kernel.yields:
+            behind += [f"  %{r}at = getelementptr i32, ptr %f{kernel.frame.index(NEXT)}, i64 %{r}thread"]
+            behind += [f"  store i32 %{r}next, ptr %{r}at{group}"]
+        behind += simt_lines("met", own=r[:-1], to=f"%{r}next", **kernel.sets)
+        return each(r, f"%{r}x", [*(_evens(kernel, r, "0") if k else ()), f"  br label %{r}zs"], [], behind, width)
+    asked = region_call(names.asked(k), arguments, ("0", "0", "0"), "0", [*frame, "ptr %bound"]) + location
+    ends, spread = simt_lines("met", own=f"{r}met", to=f"%{r}all", **kernel.sets), bool(few.by_product)
+    begin = "zs" if few.only_first and not spread else "choose"
+    first = simt_lines("guarded", r=r, asked=asked, ends=ends, width=width, begin=begin, after="join")
+    shift = f"%{r}shift" if spread else "0"
+    first += simt_lines("dense", r=r, by=2 if spread else 1, shift=shift) if begin == "choose" else []
+    far = [f"  %{r}far = mul nuw nsw i32 %{r}x, %{r}step"]
+    lines = each(r, f"%{r}far", first, far, [], f"%{r}limit")
+    if begin == "zs":
+        return lines
+    own, asks = f"{r}d.", simt_lines("of dense", r=f"{r}d.", mask=f"{r}mask", shift=shift)
+    return [*lines, *each(own, f"%{own}own", [f"  br label %{own}zs"], asks, [], f"%{own}limit")]
 
 
 def _stragglers(kernel: Split, names: Names, arguments: Sequence[str], location: str, *, stores: bool) -> list[str]:
@@ -440,61 +454,3 @@ def is_parallel(kernel: Split, k: int) -> bool:
     local = set(kernel.allocas) - set(kernel.frame)
     waits = any(barrier.kind == SPIN for barrier in kernel.barriers)  # by memory that threads share
     return not waits and not local & addressed_names(kernel.regions[k])
-
-
-@dataclass(frozen=True)
-class Names:
-    """How the functions, tables and metadata of the kernel ``symbol`` are called; ``first`` is the first number of
-    metadata that is free."""
-
-    symbol: str
-    block: str
-    first: int
-
-    def region(self, k: int) -> str:
-        return f'"tw.region{k}.{self.symbol}"'
-
-    def asked(self, k: int) -> str:
-        return f'"tw.asked{k}.{self.symbol}"'
-
-    def some(self, k: int) -> str:
-        return f'"tw.some{k}.{self.symbol}"'
-
-    def even(self, k: int) -> str:
-        return f'"tw.even{k}.{self.symbol}"'
-
-    def permuted(self, k: int) -> str:
-        return f'"tw.permuted{k}.{self.symbol}"'
-
-    def run(self, k: int) -> str:
-        return f'"tw.run{k}.{self.symbol}"'
-
-    @property
-    def together(self) -> str:
-        return f'"tw.together.{self.symbol}"'
-
-    def table(self, name: str) -> str:
-        return f'"tw.{name}.{self.symbol}"'
-
-    def loop(self, k: int) -> str:
-        return f"!{self.first + 2 * k + 1}"
-
-    def group(self, k: int) -> str:
-        return f"!{self.first + 2 * k + 2}"
-
-    @property
-    def whole(self) -> str:
-        """What says of a loop that it is to be unrolled."""
-        return f"!{self.first}"
-
-    def metadata(self, kernel: Split) -> list[str]:
-        """The lines that say so. Loops over the threads of a block, but those that stride, do one vector at a time:
-        several loads behind each other, and then several stores, keep processors from loading ahead."""
-        lines = [f'{self.whole} = distinct !{{{self.whole}, !{{!"llvm.loop.unroll.full"}}}}']
-        for k, region in enumerate(kernel.regions):
-            strides = any(name.startswith(COUNTS) for name in names_in(region))
-            once = "" if kernel.by_warps or strides else ', !{!"llvm.loop.interleave.count", i32 1}'
-            access = f'!{{!"llvm.loop.parallel_accesses", {self.group(k)}}}'
-            lines += [f"{self.loop(k)} = distinct !{{{self.loop(k)}, {access}{once}}}"]
-            lines += [f"{self.group(k)} = distinct !{{}}"]
-        return lines

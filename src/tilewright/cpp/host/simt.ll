@@ -77,7 +77,7 @@ done:
 ${r}start:
 $first
 ${r}zs:
-  %${r}z = phi i32 [ 0, %${r}start ], [ %${r}zn, %${r}ze ]
+  %${r}z = phi i32 [ 0, %${r}$from ], [ %${r}zn, %${r}ze ]
   br label %${r}ys
 ${r}ys:
   %${r}y = phi i32 [ 0, %${r}zs ], [ %${r}yn, %${r}ye ]
@@ -104,7 +104,7 @@ ${r}ze:
   br i1 %${r}zm, label %${r}zs, label %$after
 
 ;; guarded
-  store [2 x i64] [i64 0, i64 1], ptr %bound
+  store [3 x i64] [i64 0, i64 1, i64 0], ptr %bound
   %${r}all = $asked
 $ends
   %${r}bound = load i64, ptr %bound
@@ -118,7 +118,32 @@ $ends
   %${r}count = udiv i64 %${r}last, %${r}step.w
   %${r}limit = trunc i64 %${r}count to i32
   %${r}some = icmp ne i32 %${r}limit, 0
-  br i1 %${r}some, label %${r}zs, label %$after
+  br i1 %${r}some, label %${r}$begin, label %$after
+
+;; dense
+; every second, fourth or eighth thread of a row, or the multiples by which these access memory: all are asked then, as
+; vectors of neighbours are faster
+${r}choose:
+  %${r}by.at = getelementptr i64, ptr %bound, i64 $by
+  %${r}by.w = load i64, ptr %${r}by.at
+  %${r}by = trunc i64 %${r}by.w to i32
+  %${r}mask = sub i32 %${r}by, 1
+  %${r}over = sub i32 %${r}by, 2
+  %${r}few = icmp ult i32 %${r}over, 7
+  %${r}bits = and i32 %${r}by, %${r}mask
+  %${r}one = icmp eq i32 %${r}bits, 0
+  %${r}dense = and i1 %${r}few, %${r}one
+  %${r}shift = call i32 @llvm.cttz.i32(i32 %${r}by, i1 false)
+  %${r}room = trunc i64 %${r}least to i32
+  %${r}d.limit = shl i32 %${r}room, $shift
+  br i1 %${r}dense, label %${r}d.start, label %${r}zs
+
+;; of dense
+  %${r}rest = and i32 %${r}x, %$mask
+  %${r}asked = icmp eq i32 %${r}rest, 0
+  br i1 %${r}asked, label %${r}do, label %${r}xe
+${r}do:
+  %${r}own = lshr i32 %${r}x, $shift
 
 ;; stragglers
 stragglers:
@@ -360,7 +385,7 @@ $kept
 
 ;; together some
 ; the lanes of the warp that a region is to run for
-  store [2 x i64] [i64 0, i64 1], ptr %bound
+  store [3 x i64] [i64 0, i64 1, i64 0], ptr %bound
   %${r}a.wide = add i64 0, 0
   %${r}a.thread = zext i32 %from to i64
   %${r}all = $call

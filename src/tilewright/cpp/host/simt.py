@@ -18,9 +18,10 @@ from tilewright.cpp.host.fission import BARRIER, EXCHANGE, RUNTIME, Transform, p
 from tilewright.cpp.host.in_step import in_step, storing
 from tilewright.cpp.host.interchange import with_interchange
 from tilewright.cpp.host.locality import INDEX
+from tilewright.cpp.host.names import Names
 from tilewright.cpp.host.permutations import reads
 from tilewright.cpp.host.ranges import with_ranges
-from tilewright.cpp.host.regions import Names, block_function, region_functions, simt_lines
+from tilewright.cpp.host.regions import block_function, region_functions, simt_lines
 from tilewright.cpp.host.shared_memory import changing, with_plain_accesses
 from tilewright.cpp.host.spins import ENTERS, reading, spinning, with_spins
 from tilewright.cpp.host.strides import with_yields, without_yields
@@ -414,6 +415,7 @@ def _functions(symbol: str, definition: Definition, debug: DebugInfo, *, stores:
         body=[*notes, f"  {target}({each}){call}"],
         loop="",
         after="done",
+        **{"from": "start"},
     )
     block += ["  br label %start", *loops, "done:", "  ret void", "}"]
     return "\n".join([code, *thread, *block, *debug.lines[own_lines:]])

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from tilewright.cpp.host.fission import HALVES, LEAVES, Split
 from tilewright.cpp.host.guards import IN_BLOCK
 from tilewright.cpp.host.liveness import live as variables_live
+from tilewright.cpp.host.names import Names
 from tilewright.cpp.host.permutations import LANES, Reads
 from tilewright.cpp.host.regions import (
-    Names,
     even_counts,
     frame_pointers,
     is_parallel,
@@ -147,7 +147,7 @@ def _together(
         location=locations[0],
         head=[*head],
         frame=frame_pointers(kernel, shared=True),
-        bound=["  %bound = alloca [2 x i64]"] if kernel.guards else [],
+        bound=["  %bound = alloca [3 x i64]"] if kernel.guards else [],
         kept=[f"  %l{i} = alloca [{LANES} x {kernel.allocas[name]}], align 64" for i, name in owned]
         + [f"  %even{i} = alloca {kernel.allocas[name]}" for i, name in owned]
         + arrays,
