@@ -62,6 +62,7 @@ class AccessLayouts:
         self._own: dict[Op, LinearLayout] = {}
         self._beside: dict[Op, tuple[Op, int]] = {}
         self._across = _turned(function)
+        self._reduced = {(op.values[0].tile.shape, op.axis) for op in function.ops_of(Reduce)}
         accesses = [op for op in function.ops_of(memory.PointerMemoryOp) if op.ptrs.tile.rank]
         for op in accesses:
             self._vote(op)
@@ -135,7 +136,8 @@ class AccessLayouts:
             vector = self._vectors.get((shape, order[0]), _VECTOR_ELEMENTS if votes is None else 1)
             axis, lines = self._across.get(shape, (order[0], 1))
             across = {} if axis == order[0] else {axis: lines}
-            self._layouts[shape] = blocked(shape, order, vector, self.warps, across)
+            reduced = (shape, order[0]) in self._reduced
+            self._layouts[shape] = blocked(shape, order, vector, self.warps, across, rows_apart=reduced)
         return self._layouts[shape]
 
 
@@ -192,10 +194,16 @@ def _inner(shape: _Shape) -> int:
 
 
 def blocked(
-    shape: _Shape, order: Sequence[int], vector: int, warps: int, across: Mapping[int, int] = MappingProxyType({})
+    shape: _Shape,
+    order: Sequence[int],
+    vector: int,
+    warps: int,
+    across: Mapping[int, int] = MappingProxyType({}),
+    *,
+    rows_apart: bool = False,
 ) -> LinearLayout:
     """``vector`` elements of a thread side by side along ``order[0]``, and ``across`` other axes; threads along
-    ``order``, and so on around.
+    ``order``, and so on around. With ``rows_apart`` warps have rows along that axis for themselves, if there are several.
 
     Fewer elements where the threads would not have as many.
     """
@@ -211,8 +219,9 @@ def blocked(
         room //= left[axis]
     left[order[0]] = min(vector, room, shape[order[0]])
     lanes, warp = [1] * len(shape), [1] * len(shape)
-    for extents, count in ((lanes, LANES), (warp, warps)):
-        for axis in order:
+    along = (*order[1:], order[0]) if rows_apart else order
+    for extents, count, axes in ((lanes, LANES, order), (warp, warps, along)):
+        for axis in axes:
             free = max(shape[axis] // (left[axis] * lanes[axis] * warp[axis]), 1)
             extents[axis] = min(free, count)
             count //= extents[axis]

@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tilewright.analysis.gpu.contiguity import Contiguity
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Value
-from tilewright.ir.dtypes import int32
+from tilewright.ir.dtypes import bool_, int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
@@ -41,11 +43,22 @@ class LowerReductions(InPlacePass):
 
     def change(self, function: Function) -> bool:
         combining = function.ops_of(CombiningOp)
-        return replace_ops(function, dict.fromkeys(combining, num_warps(function) if combining else 0), _lowered)
+        if not combining:
+            return False
+        warps, facts = num_warps(function), AnalysisManager(function).get(Contiguity)
+        growing = {op: {k for k, v in enumerate(op.values) if _grows(v, op.axis, facts)} for op in combining}
+        return replace_ops(function, {op: (warps, numbers) for op, numbers in growing.items()}, _lowered)
 
 
-def _lowered(rewriter: Rewriter, op: CombiningOp, warps: int, b: Builder) -> list[Value]:
-    stages, values = _Stages(op, clone_block(op.body, dict(rewriter.values)), b, warps), rewriter.all(op.values)
+def _grows(value: Value, axis: int, facts: Contiguity) -> bool:
+    """Whether the elements of ``value`` are numbers that count along ``axis``."""
+    return value.tile.element.is_integer and facts.runs(value).contiguity[axis] >= value.tile.shape[axis]
+
+
+def _lowered(rewriter: Rewriter, op: CombiningOp, how: tuple[int, set[int]], b: Builder) -> list[Value]:
+    warps, growing = how
+    body, values = clone_block(op.body, dict(rewriter.values)), rewriter.all(op.values)
+    stages = _Stages(op, body, b, warps, growing)
     found = stages.reduce(values) if isinstance(op, Reduce) else stages.scan(values)
     for k, (old, new) in enumerate(zip(op.results, found)):
         found[k] = new if new.type == old.type else b.emit(tiles.ConvertLayout, new, type=old.type)
@@ -54,10 +67,11 @@ def _lowered(rewriter: Rewriter, op: CombiningOp, warps: int, b: Builder) -> lis
 
 
 class _Stages:
-    """The stages of one reduction or scan."""
+    """The stages of one reduction or scan. Of ``growing`` operands it is known that they count along the axis."""
 
-    def __init__(self, op: CombiningOp, body: Block, b: Builder, warps: int) -> None:
+    def __init__(self, op: CombiningOp, body: Block, b: Builder, warps: int, growing: set[int]) -> None:
         self.op = op
+        self.growing = growing
         self.axis = op.axis
         self.body = body
         self.b = b
@@ -71,17 +85,17 @@ class _Stages:
         layout = values[0].layout
         if not layout.is_permutation or not (self.commutative or _in_order(layout, self.axis)):
             values = self._converted(values, along_axis(layout.shape, self.axis, self.warps))
-        values = self._within_threads(values)
+        values = self._within_threads(values, _knowing(self.body, self.growing))
         values = self._across_lanes(values)
         values = self._across_warps(values)
         shape = values[0].tile.shape
         rest = shape[: self.axis] + shape[self.axis + 1 :]
         return [self.b.emit(Reshape, v, shape=rest) for v in values]
 
-    def _within_threads(self, values: Tiles) -> Tiles:
+    def _within_threads(self, values: Tiles, body: Block) -> Tiles:
         if not values[0].layout.axis_bits(REGISTER, self.axis):
             return values
-        return self.b.emit_op(tiles.ThreadReduce, values, axis=self.axis, body=clone_block(self.body, {})).results
+        return self.b.emit_op(tiles.ThreadReduce, values, axis=self.axis, body=body).results
 
     def _across_lanes(self, values: Tiles) -> Tiles:
         """The butterfly, from the lowest bit of the axis to the highest: then all lanes have the result."""
@@ -100,7 +114,7 @@ class _Stages:
         return [self.b.emit(tiles.DropBits, v, axis=self.axis, bits=bits) for v in values] if bits else values
 
     def _across_warps(self, values: Tiles) -> Tiles:
-        return self._within_threads(self._gathered(values, self.axis))
+        return self._within_threads(self._gathered(values, self.axis), clone_block(self.body, {}))
 
     def _gathered(self, values: Tiles, axis: int) -> Tiles:
         """In each thread what all warps have along ``axis``."""
@@ -220,6 +234,18 @@ class _Stages:
         index = self.b.emit(Iota, type=want)
         masked = self.b.emit(And, index, _full(self.b, bits * after, want))
         return self.b.emit(Cmp, masked, _full(self.b, number * after, want), predicate=predicate)
+
+
+def _knowing(body: Block, growing: set[int]) -> Block:
+    """A copy of the combiner ``body`` for operands of which the left one is before the right one along the axis: which
+    of two ``growing`` numbers is smaller is no question then, such as where the index breaks the ties of an argmax."""
+    body = clone_block(body, {})
+    count = len(body.args) // 2
+    pairs = [(body.args[k], body.args[count + k]) for k in growing]
+    for op in list(body.ops):
+        if isinstance(op, Cmp) and (op.lhs, op.rhs) in pairs and op.predicate in (CmpPredicate.LT, CmpPredicate.GT):
+            op.replace_by([Builder.before(op).constant(op.predicate is CmpPredicate.LT, bool_)])
+    return body
 
 
 def _full(b: Builder, value: int, t: TileType) -> Value:
