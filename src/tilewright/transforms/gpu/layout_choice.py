@@ -203,7 +203,7 @@ def blocked(
     rows_apart: bool = False,
 ) -> LinearLayout:
     """``vector`` elements of a thread side by side along ``order[0]``, and ``across`` other axes; threads along
-    ``order``, and so on around. With ``rows_apart`` warps have rows along that axis for themselves if there are several.
+    ``order``, and so on around. With ``rows_apart`` warps have rows along that axis for themselves, of several rows.
 
     Fewer elements where the threads would not have as many.
     """
