@@ -2,7 +2,8 @@
 
     python benchmarks/cpu_forms.py [--rows REGEX] [--output FILE]
 
-Hot, as ``cpu.py`` measures: the median of the calls of each side in blocks of its own.
+Hot, as ``cpu.py`` measures: the median of the calls of each side in blocks of its own. Peers allocate their results,
+of at most 16 MiB, for which the C library keeps memory: that of 32 MiB it gives back, and gets anew at each call.
 """
 
 from __future__ import annotations
@@ -54,23 +55,24 @@ def geglu_backward(dtype: torch.dtype) -> Sides:
     da, db = torch.empty_like(a), torch.empty_like(b)
 
     def peer(gradient: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        g, x, y, k = gradient.float(), a.float(), b.float(), math.sqrt(2 / math.pi)
-        t = torch.tanh(k * (x + 0.044715 * x**3))
-        slope = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * k * (1 + 3 * 0.044715 * x * x)
-        return (g * y * slope).to(dtype), (g * 0.5 * x * (1 + t)).to(dtype)
+        """What autograd calls for ``gelu(a, approximate="tanh") * b``."""
+        da = torch.ops.aten.gelu_backward(gradient * b, a, approximate="tanh")
+        return da, gradient * F.gelu(a, approximate="tanh")
 
     return launch(kernels.geglu_backward, (1024,), gradient, a, b, db, da, 4096), da, both(peer, gradient, a, b)
 
 
 def rope(dtype: torch.dtype) -> Sides:
-    q, cos, sin = tensor(2048, 32, 128, dtype=dtype), tensor(2048, 64, seed=1), tensor(2048, 64, seed=2)
+    q, cos, sin = tensor(1024, 32, 128, dtype=dtype), tensor(1024, 64, seed=1), tensor(1024, 64, seed=2)
     out = torch.empty_like(q)
 
     def peer(q: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        (a, b), c, s = q.float().chunk(2, -1), cos[:, None], sin[:, None]
-        return torch.cat((a * c - b * s, b * c + a * s), -1).to(dtype)
+        """In the dtype of ``q``, as models of vLLM have it without kernels of their own."""
+        a, b = q.chunk(2, -1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
-    return launch(kernels.rope, (2048,), q, cos, sin, out, 32, 64), out, both(peer, q, cos, sin)
+    given = [v[:, None].to(dtype) for v in (cos, sin)]
+    return launch(kernels.rope, (1024,), q, cos, sin, out, 32, 64), out, both(peer, q, *given)
 
 
 def rms_norm_residual(dtype: torch.dtype) -> Sides:
@@ -107,21 +109,23 @@ def quantization(dtype: torch.dtype) -> Sides:
     x, out, scale = tensor(4096, 1024, dtype=dtype), torch.empty(4096, 1024, dtype=torch.int8), torch.empty(4096)
 
     def peer(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        scale = x.float().abs().amax(1, keepdim=True) * (1 / 127)
-        return torch.floor(x.float() / scale + 0.5).to(torch.int8), scale
+        scale = x.abs().amax(1, keepdim=True).float() * (1 / 127)
+        return torch.floor(x / scale + 0.5).to(torch.int8), scale
 
     return launch(kernels.quantization, (4096,), x, scale, out, 1024), out, both(peer, x)
 
 
 def dequantization(dtype: torch.dtype) -> Sides:
-    q = torch.from_numpy(np.random.default_rng(0).integers(-(2**31), 2**31, (512, 4096)).astype(np.int32))
-    scale, out = tensor(32, 4096, seed=1), torch.empty(4096, 4096, dtype=dtype)
+    q = torch.from_numpy(np.random.default_rng(0).integers(-(2**31), 2**31, (256, 2048)).astype(np.int32))
+    scale, out = tensor(16, 2048, seed=1), torch.empty(2048, 2048, dtype=dtype)
 
-    def peer(q: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-        numbers = (q[:, None] >> (torch.arange(8, dtype=torch.int32) * 4)[None, :, None]) & 15
-        return ((numbers - 8).float().reshape(32, 128, 4096) * scale[:, None]).reshape(4096, 4096).to(dtype)
+    def peer(q: torch.Tensor, scale: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """As layers of GPTQ have it: numbers of 8 bits, and weights in the dtype of the scales."""
+        numbers = torch.bitwise_right_shift(q[:, None], places).to(torch.int8) & 15
+        return ((numbers - 8).reshape(16, 128, 2048) * scale[:, None]).reshape(2048, 2048)
 
-    return launch(kernels.dequantization, (32, 32), q, scale, out, 128, 128), out, both(peer, q, scale)
+    given = scale.to(dtype), torch.arange(0, 32, 4, dtype=torch.int32)[None, :, None]
+    return launch(kernels.dequantization, (16, 16), q, scale, out, 128, 128), out, both(peer, q, *given)
 
 
 def embedding(dtype: torch.dtype) -> Sides:
