@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 _T = TypeVar("_T")
+Axes = tuple[int, int, int]  # a number for each axis of the grid, or these in another order
 
 
 class _Words(type):
@@ -166,6 +167,15 @@ def worker_records(count: int, *, ranges: bool) -> bytes:
 def blocks_alone(block_work: int | None) -> int:
     """How many blocks are never worth another thread; ``block_work`` is what each does, if that is known."""
     return 1 if block_work is None else max(1, (WORTH_A_THREAD - 1) // max(block_work, 1))
+
+
+def block_index(number: int, grid: Axes, axes: Axes) -> Axes:
+    """The index of a block in ``grid`` by its number in the order of ``axes``."""
+    index = [0, 0, 0]
+    for axis in axes[:2]:
+        number, index[axis] = divmod(number, grid[axis])
+    index[axes[2]] = number
+    return index[0], index[1], index[2]
 
 
 def blocks_together(total: int, threads: int) -> int:

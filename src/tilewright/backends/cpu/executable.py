@@ -33,6 +33,7 @@ from tilewright.backends.cpu.context import (
     Field,
     Python,
     Worker,
+    block_index,
     blocks_alone,
     blocks_together,
     launch_record,
@@ -115,7 +116,7 @@ class CpuExecutable:
 
     @property
     def _locations(self) -> BlockLocations:
-        return BlockLocations(self._poll_locations, self._function.loc)
+        return BlockLocations(self._poll_locations, self._function.loc, lambda: self.lowered().axes)
 
     def _poll_locations(self) -> Sequence[PollLocation]:
         if self._polls is None:
@@ -337,8 +338,8 @@ class CpuExecutable:
             raise deadlines.LaunchTimeout
 
     def _failure(self, context: ctypes.Array[ctypes.c_int64], grid: tuple[int, int, int]) -> TileError:
-        op, block, (x, y, _) = self.lowered().sites[context[Field.FAILED] - 1], context[Field.FAILED_BLOCK], grid
-        index = (block % x, block // x % y, block // (x * y))
+        op, block = self.lowered().sites[context[Field.FAILED] - 1], context[Field.FAILED_BLOCK]
+        index = block_index(block, grid, self.lowered().axes)
         types = [value.tile for value in op.values]
         words = context[Field.FAILED_VALUE : Field.FAILED_VALUE + len(types)]
         values = [w if t.element.is_signed or w >= 0 else w + (1 << 64) for w, t in zip(words, types)]

@@ -14,10 +14,12 @@ from tilewright.backends.cpu.context import (
     PATIENCE,
     STUCK,
     WORKER_BYTES,
+    Axes,
     Cancellation,
     Field,
     Watch,
     Worker,
+    block_index,
     worker_records,
 )
 from tilewright.backends.deadlock import OTHERS, Deadlock, Index, describe_blocks
@@ -43,14 +45,14 @@ class BlockLocations(NamedTuple):
 
     polls: Callable[[], Sequence[PollLocation]]
     loc: Loc
+    axes: Callable[[], Axes]  # of the grid, in the order of the blocks
 
     def of(self, grid: Index, stopped: Sequence[tuple[int, int]]) -> list[tuple[Index, Loc | None, str]]:
         """Which blocks they are, and where: for numbers of polls and blocks."""
-        x, y, _ = grid
         found: list[tuple[Index, Loc | None, str]] = []
         for poll, block in stopped:
             at = self.polls()[poll - 1] if poll > 0 else (self.loc, "its end")
-            found.append(((block % x, block // x % y, block // (x * y)), *at))
+            found.append((block_index(block, grid, self.axes()), *at))
         return sorted(found, key=lambda block: block[0][::-1])
 
     def note(self, error: BaseException, grid: Index, stopped: Sequence[tuple[int, int]]) -> None:

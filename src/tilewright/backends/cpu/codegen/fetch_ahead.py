@@ -129,7 +129,7 @@ def _distance(state: State, tile: ViewAccess) -> Index:
     for k, (value, stride) in enumerate(zip(tile.indices, tile.strides)):
         if isinstance(block.parent, For) and value is block.args[0]:
             step = state.index(block.parent.step)
-        elif block.parent is None and isinstance(value.op, Bid) and value.op.axis == 0:
+        elif block.parent is None and isinstance(value.op, Bid) and value.op.axis == state.next_axis:
             step = 1
         else:
             continue

@@ -32,8 +32,9 @@ from tilewright.backends.cpu.codegen.position import ZERO
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.value_ranges import ValueRanges
 from tilewright.backends.cpu.compiled import BLOCK_SYMBOL, SYMBOL
-from tilewright.backends.cpu.context import Field
+from tilewright.backends.cpu.context import Axes, Field
 from tilewright.backends.cpu.loops.fused import root_of
+from tilewright.backends.cpu.loops.grid_order import block_axes
 from tilewright.backends.cpu.loops.groups import block_work
 from tilewright.backends.cpu.loops.pipeline import loop_form
 from tilewright.backends.cpu.target import Processor
@@ -63,6 +64,11 @@ class Lowered(NamedTuple):
     polls: list[Op]  # loops, and the operations at which loops wait, by the number of their poll
     nests: list[NestWork]
     form: Function  # that the code is generated from
+
+    @property
+    def axes(self) -> Axes:
+        """The axes of the grid, in the order of the blocks."""
+        return block_axes(self.form)
 
     @property
     def text(self) -> str:
@@ -106,7 +112,7 @@ def _block_function(function: Function, llvm_function: ir.Function, processor: P
     if lines or switch("TILEWRIGHT_DEBUG_INFO"):
         state.lines = SourceLines(llvm_function.module, llvm_function, function, "LineTablesOnly")
         state.lines.locate(state.builder, None)
-    _bind_grid(state, number)
+    _bind_grid(state, number, block_axes(function))
     _bind_arguments(state, function, arguments)
     _emit_block(state, function.body)
     TextBuilder(entry).branch(start)
@@ -114,11 +120,11 @@ def _block_function(function: Function, llvm_function: ir.Function, processor: P
     return state
 
 
-def _bind_grid(state: State, number: ir.Value) -> None:
+def _bind_grid(state: State, number: ir.Value, axes: Axes) -> None:
     builder = state.builder
-    rest = number
-    for axis, field in enumerate((Field.GRID_X, Field.GRID_Y, Field.GRID_Z)):
-        size = records.load(builder, state.context, field)
+    rest, state.next_axis = number, axes[0]
+    for axis in axes:
+        size = records.load(builder, state.context, (Field.GRID_X, Field.GRID_Y, Field.GRID_Z)[axis])
         state.grid[f"num_blocks{axis}"] = builder.trunc(size, I32)
         state.grid[f"bid{axis}"] = builder.trunc(builder.urem(rest, size) if axis < 2 else rest, I32)
         rest = builder.udiv(rest, size)

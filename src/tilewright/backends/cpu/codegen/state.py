@@ -66,6 +66,7 @@ class State:
     polls: list[Op] = field(default_factory=list)  # by the number of their polls
     sites: list[Op] = field(default_factory=list)  # print and assert ops, as the machine code numbers them
     grid: dict[str, ir.Value] = field(default_factory=dict)
+    next_axis: int = 0  # of the grid, along which one block follows another
     nests: list[NestWork] = field(default_factory=list)
     ends: list[Ends] = field(default_factory=list)  # of the regions around
     waiting: int = 0  # loops around that may wait
