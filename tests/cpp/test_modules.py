@@ -285,6 +285,8 @@ int main() {
   printf("%d ", cuLaunchKernel(h, 7, 1, 1, 32, 1, 1, 0, 0, c, nullptr));
   printf("%d\n", cudaDeviceSynchronize());
   printf("%g %g %g %g %d\n", p[0], p[31], p[63], p[64], *q);
+  q = (int*)16;
+  printf("%d\n", cuLaunchKernel(h, 1, 1, 1, 1, 1, 1, 0, 0, c, nullptr));
 }
 """
 
@@ -299,8 +301,11 @@ def test_simt_kernels(tmp_path: Path, alone: bool) -> None:
         subprocess.run([*command, "c++", str(source), "-o", str(program)], check=True, timeout=300)
     words = [str(program)] if alone else [*command, "run", str(source)]
     done = subprocess.run(words, capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False)
-    lines = ["NVRTC_SUCCESS ", "0 0", "0 0 0 0 500", "0 0 0 0", "255 131 0 0 224"]
-    assert (done.stdout.splitlines(), done.stderr) == (lines, "")
+    lines = ["NVRTC_SUCCESS ", "0 0", "0 0 0 0 500", "0 0 0 0", "255 131 0 0 224", "700"]
+    assert done.stdout.splitlines() == lines, done.stderr
+    fault = "an access to address 0x10, which is no memory, in block (0, 0, 0) of plain"
+    where = "address 0x" if alone else "scale.cu:11: "
+    assert done.stderr.startswith(f"tilewright: {where}") and done.stderr.endswith(f"{fault}\n")
 
 
 CLASSES = r"""#include <cstdio>

@@ -11,7 +11,7 @@ import functools
 import re
 import signal
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tilewright.backends.cpu.executable import CpuExecutable
@@ -19,7 +19,7 @@ from tilewright.cpp.module import Kernel
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.system.line_table import SourceLine, source_lines
 
-LOCATE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char), ctypes.c_int)
+LOCATE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_char), ctypes.c_int)
 TELL_TILE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t)
 # Headers of the compiler and of the system, the runtime, and what has no file of the user's.
 _LIBRARY = re.compile(r"/ziglang/lib/|/tilewright/cpp/runtime/|^/usr/(?:include|lib)/|/tilewright-\w+/\w+\.\w+$")
@@ -33,13 +33,14 @@ def command(program: Path) -> list[str]:
     return [sys.executable, "-c", start, str(program)]
 
 
-def locator(program: Path) -> ctypes._CFunctionType:
-    """A function for the runtime: it writes the location of an address of the code of ``program``, and says whether
-    there is one."""
+def locator(images: Mapping[str, Path]) -> ctypes._CFunctionType:
+    """A function for the runtime: it writes the location of an address of the code of one of ``images``, files by the
+    names that the loader has for them, "" for the program, and says whether there is one."""
 
     @functools.partial(LOCATE)
-    def locate(offset: int, text: ctypes._Pointer[ctypes.c_char], room: int) -> int:
-        written = location(program, offset).encode()[: room - 1] + b"\0"
+    def locate(image: bytes | None, offset: int, text: ctypes._Pointer[ctypes.c_char], room: int) -> int:
+        path = images.get((image or b"").decode())
+        written = (location(path, offset) if path else "").encode()[: room - 1] + b"\0"
         ctypes.memmove(text, written, len(written))
         return len(written) > 1
 

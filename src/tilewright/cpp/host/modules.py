@@ -230,20 +230,21 @@ def _checked(request: translation.Request, expression: str) -> Any:
 
 class Modules:
     """The kernels of modules, which are added to ``kernels``, and what the runtime calls. ``prepare`` compiles them, so
-    that launches do not wait for it; ``gpu`` has the SIMT kernels of a program on a GPU; with ``checked``, accesses of
-    SIMT kernels are."""
+    that launches do not wait for it; ``images`` gets the files with code of SIMT kernels, by the names that the
+    loader has for them; ``gpu`` has those of a program on a GPU; with ``checked``, their accesses are."""
 
     def __init__(
         self,
         library: ctypes.CDLL,
         kernels: dict[str, Kernel],
         prepare: Callable[[Sequence[Kernel]], None],
+        images: dict[str, Path],
         gpu: Any = None,
         *,
         checked: bool = False,
     ) -> None:
         self._kernels, self._gpu, self._is_checked = kernels, gpu, checked
-        self._prepare = prepare
+        self._prepare, self._images = prepare, images
         self._found: dict[tuple[bytes, str], tuple[int, tuple[Piece, ...]]] = {}
         self._library, self._simt = library, dict[bytes, tuple[ctypes.CDLL, dict[str, str]]]()
         self._made = library["__tw_compiled"]
@@ -286,6 +287,7 @@ class Modules:
                 Path(file.name).write_bytes(linked)
                 symbols = {other: symbol for symbol, title in unit.simt for other in (symbol, _plain(title))}
                 self._simt[image] = ctypes.CDLL(file.name), symbols
+                self._images[file.name] = Path(f"/proc/{os.getpid()}/fd/{os.dup(file.fileno())}")
             if self._gpu is not None:
                 self._gpu.add(self._simt[image][0], request, unit)
         module, symbols = self._simt[image]

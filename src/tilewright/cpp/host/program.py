@@ -194,9 +194,10 @@ class _Process:
         if simt is not None:
             self._simt = load("tilewright.cpp.gpu.program").SimtPrograms(self._library, simt, _say)
         prepare = functools.partial(_compile, backend=backend, on_gpu=simt is not None)
-        self._modules = Modules(self._library, kernels, prepare, self._simt, checked=reporter is not None)
+        images = {"": file}
+        self._modules = Modules(self._library, kernels, prepare, images, self._simt, checked=reporter is not None)
         words = [word.encode() for word in crashes.command(file)]
-        self._locator = crashes.locator(file)
+        self._locator = crashes.locator(images)
         self._library["__tw_set_crash_command"]((ctypes.c_char_p * len(words))(*words), len(words), self._locator)
         self._tile_teller = crashes.tile_teller(kernels.values())
         self._library["__tw_set_tile_teller"](self._tile_teller)

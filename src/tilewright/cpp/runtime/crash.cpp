@@ -21,7 +21,7 @@ constexpr unsigned seconds_to_tell = 20;
 static struct sigaction before[NSIG];
 static char const* command[words + frames + 4];  // and room for what is known once the program crashes
 static int given = 0;
-static int (*locate)(size_t offset, char* text, int room) = nullptr;
+static int (*locate)(char const* image, size_t offset, char* text, int room) = nullptr;  // null: that of the program
 char const* running_tile = nullptr;
 static int (*tell_tile)(int number, size_t address, size_t counter) = nullptr;
 
@@ -31,6 +31,14 @@ static size_t base() {
     struct link_map* found = nullptr;
     dladdr1((void*)&run_simt, &about, (void**)&found, RTLD_DL_LINKMAP);
     return found ? size_t(found->l_addr) : size_t(about.dli_fbase);
+}
+// Writes the line of an address of the program's code, or of a module's: whether it is known.
+static bool locate_at(size_t address, char* text, int room) {
+    Dl_info about{};
+    struct link_map* found = nullptr;
+    if (!locate || !dladdr1((void*)address, &about, (void**)&found, RTLD_DL_LINKMAP) || !found) return false;
+    size_t const start = size_t(found->l_addr);
+    return locate(start == base() ? nullptr : found->l_name, address - start, text, room) != 0;
 }
 static size_t counter(void* context) {
     auto const& machine = ((ucontext_t*)context)->uc_mcontext;
@@ -168,8 +176,7 @@ void expect_faults() {
 }
 // Where a SIMT kernel begins.
 static bool locate_kernel(simt_code const* code, char* where, int room) {
-    if (!code || !locate) return false;
-    return locate((code->how == way::warps ? size_t(code->regions[0]) : size_t(code->thread)) - base(), where, room) != 0;
+    return code && locate_at(code->how == way::warps ? size_t(code->regions[0]) : size_t(code->thread), where, room);
 }
 void say_of(kernel const& what, char const* told) {
     char where[512];
@@ -197,7 +204,7 @@ cudaError_t report_fault(launch& run) {
     size_t offset = run.fault.counter - base();
     Dl_info code;
     bool const astray = dladdr((void*)run.fault.counter, &code) == 0;  // no code is there
-    bool const known = !astray && locate && locate(offset, where, int(sizeof where));
+    bool const known = !astray && locate_at(run.fault.counter, where, int(sizeof where));
     if (!known && !locate_kernel(&run.what, where, int(sizeof where)))
         snprintf(where, sizeof where, "address 0x%zx of the program's code", offset);
     if (run.fault.signal == SIGFPE && !has(run.what.divisions, where)) snprintf(where, sizeof where, "%s", run.what.divisions);
@@ -230,7 +237,7 @@ int place_in_host_code(char* file, int room) {
 }
 int place_of(void* const* found, int count, char* file, int room) {
     for (int i = 0; i < count; ++i) {
-        if (!locate || !locate(size_t(found[i]) - base() - 1, file, room)) continue;
+        if (!locate_at(size_t(found[i]) - 1, file, room)) continue;
         char* const colon = strrchr(file, ':');
         *colon = 0;
         return atoi(colon + 1);
@@ -241,7 +248,8 @@ int place_of(void* const* found, int count, char* file, int room) {
 
 // A program of its own asks the compiler that made it, where that is still there.
 static char program[PATH_MAX];
-static int locate_outside(size_t offset, char* text, int room) {
+static int locate_outside(char const* image, size_t offset, char* text, int room) {
+    if (image) return 0;  // whose file is gone
     char digits_of[digits];
     char const* words_of[words + 4];
     int count = 0, ends[2];
@@ -281,7 +289,7 @@ __attribute__((constructor)) static void find_compiler() {
 }  // namespace tilewright
 
 extern "C" void __tw_set_tile_teller(int (*teller)(int, size_t, size_t)) { tilewright::tell_tile = teller; }
-extern "C" void __tw_set_crash_command(char const* const* words_of, int count, int (*locator)(size_t, char*, int)) {
+extern "C" void __tw_set_crash_command(char const* const* words_of, int count, decltype(tilewright::locate) locator) {
     using namespace tilewright;
     locate = locator;
     for (given = 0; given < count && given < words; ++given) command[given] = strdup(words_of[given]);
