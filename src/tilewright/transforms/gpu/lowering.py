@@ -143,9 +143,9 @@ def lower_to_gpu(
     if target is not None and (target.has_wgmma or target.has_tensor_memory) and function.ops_of(Mma):
         how["tensor_memory"] = target.has_tensor_memory
         function = reshaped(reshaped(function, InductionVariables()), DropUnitBatches())
-        function = reshaped(function, UnrollMma())
         chosen = ChooseWgmma(target, num_warps, realign=realign)
-        widened = run_passes(function, (WidenSteps(),))
+        unrolled = reshaped(function, UnrollMma())  # for warp groups alone
+        widened = run_passes(unrolled, (WidenSteps(),))
         turned = reshaped(widened, TransposeMma())
         made, ctas = _chosen(turned, chosen, shared_bytes, blocks, staged=turned is not widened)
         if WGMMA_WARPS in made.hints:
