@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+from tilewright.analysis.live_ranges import max_live
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import Continue, For, LoopOp
@@ -101,6 +102,21 @@ def live_accumulators(loop: For) -> int:
     found = mma_ops(loop)
     added = {op.acc for op in found}
     return sum(op.results[0].tile.size for op in found if op.results[0] not in added)
+
+
+def live_sums(mmas: Sequence[MmaOp], ops: Sequence[Op] = ()) -> int:
+    """The elements of what the MMA ops of a block give, and of what is computed from that element by element, up to the
+    next MMA op, as far as it is needed at the same time; with the ``ops`` of the block in another order, in that."""
+    (block,) = {op.block for op in mmas}
+    assert block is not None
+    at = {op: i for i, op in enumerate(ops or block.ops)}
+    lives = []
+    for op in mmas:
+        made = reachable([op.result], lambda v: [r for o in v.users if o.spec.elementwise for r in o.results])
+        ends = [at[outer] for v in made for o in v.users if (outer := o.ancestor_in(block)) is not None]
+        begins = 0 if op.acc in block.args else at[op]
+        lives.append((begins, max(ends, default=begins), op.acc.tile.size))
+    return int(max_live(lives))
 
 
 def is_recurrent(loop: For) -> bool:

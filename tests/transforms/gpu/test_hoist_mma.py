@@ -100,8 +100,23 @@ def test_others_stay(old: str, new: str) -> None:
 def test_blocks_whose_sums_fill_the_registers_stay() -> None:
     """Eight sums of 32 registers of each thread, and an operand."""
     more = "".join(f"\n    %more{k} = gpu.wgmma(%x, %y, %none) : {TILE}" for k in range(4))
-    before = kernel(HEAD + FIRST + more + WEIGHTS + CHANGE + REST)
+    seen = "".join(f"\n    %seen{k} = exp(%more{k}) : {TILE}" for k in range(4))
+    before = kernel(HEAD + FIRST + more + WEIGHTS + CHANGE + seen + REST)
     check(HoistMma(), before, before)
+    last = f"\n    %seen = exp(%more3) : {TILE}"  # while that is waited for, registers suffice for another one
+    before = kernel(HEAD + FIRST + WEIGHTS + more + last + CHANGE + REST)
+    check(HoistMma(), before, kernel(HEAD + FIRST + WEIGHTS + more + CHANGE + last + REST))
+
+
+def test_what_is_carried_begins_before_what_is_stored_is_waited_for() -> None:
+    put = f"\n    %seen = cast(%change) {{dtype = f16}} : {HALF}\n    gpu.put(%map, %seen, [%j, %zero]) {{inner = 1}}"
+    end = f"""{fetched("v", "j", ROWS)}
+    %last = gpu.wgmma(%left, %v, %other) : {TILE}""" + REST[REST.index("\n    continue") :]
+    late = CHANGE.replace("%x, %u", "%left, %u")  # which follows from the first one
+    before = HEAD + FIRST + WEIGHTS + late
+    check(
+        HoistMma(), kernel(before + put + end), kernel(before + end.replace("\n    continue", put + "\n    continue"))
+    )
 
 
 def test_what_leaves_the_block_runs_beside_what_is_stored() -> None:

@@ -1,24 +1,31 @@
-"""MMA ops of a block that wait for no other one begin beside the first: the tensor cores have work while what follows
-from that is computed."""
+"""MMA ops of a block that wait for no other one begin beside the first, or before one in front of them is waited for:
+the tensor cores have work while what follows from that is computed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
+from tilewright.analysis.alias import AliasAnalysis, may_alias
+from tilewright.analysis.manager import AnalysisManager
+from tilewright.analysis.mma_graph import live_sums
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_pure
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
-from tilewright.ir.ops.gpu.memory import GlobalStore
-from tilewright.ir.ops.gpu.tma import Fetch, Put
+from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedAlloc, SharedLoad, SharedStore
+from tilewright.ir.ops.gpu.tma import Fetch, ParameterMap, Put
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
+from tilewright.ir.ops.shape import Constant
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 
 _MOST_WORDS = 240  # registers of a thread for accumulators and a left operand: benchmarks/results/gpu_attention.md
-_MOVED = (Fetch, StageOperand)
+_MOST_LIVE = 184  # of those that are needed at a time, where all together are more
+# With what is staged or fetched goes what brings it to another layout in shared memory of its own.
+_MOVED = (Fetch, StageOperand, SharedAlloc, SharedStore, SharedLoad)
 
 
 class HoistMma(InPlacePass):
@@ -26,35 +33,105 @@ class HoistMma(InPlacePass):
     one, in their order, with what computes their operands: as in the gradients of attention the product of gradients
     and values beside the scores, or in linear attention that with the state.
 
-    Only where registers suffice for the accumulators of all. Runs before ``defer-accumulators``.
+    Where registers do not suffice for all accumulators, behind the one in front of it, before that is waited for, as
+    long as they suffice for those that are needed at a time, and what threads put into shared memory for it behind the
+    one before; so also one whose result only leaves a block that stores others. Runs before ``defer-accumulators``.
     """
 
     name: ClassVar[str] = "hoist-mma"
 
     def change(self, function: Function) -> bool:
-        blocks = {op.block for op in function.ops_of(Wgmma)}
-        words = _MOST_WORDS * LANES * num_warps(function)
-        moved = [_hoist(block) for block in blocks if block is not None and _words(block) <= words]
+        alias = AnalysisManager(function).get(AliasAnalysis)
+        blocks = dict.fromkeys(op.block for op in function.ops_of(Wgmma) if op.block is not None)
+        moved = [_Hoist(block, alias, LANES * num_warps(function)).run() for block in blocks]
         return any(moved)
 
 
 def _words(block: Block) -> int:
     """Registers of all threads for accumulators and the largest left operand of the MMA ops of ``block``."""
-    mmas = [op for op in block.ops if isinstance(op, Wgmma)]
+    mmas = _mmas(block.ops)
     sums = sum(op.acc.tile.size for op in mmas if not isinstance(op.acc.op, Wgmma))
     return sum([sums, *sorted(op.x.tile.size // 2 for op in mmas if isinstance(op.x.type, TileType))[-1:]])
 
 
-@dataclass
+def _mmas(ops: Sequence[Op]) -> list[Wgmma]:
+    return [op for op in ops if isinstance(op, Wgmma)]
+
+
+@dataclass(frozen=True)
+class _Hoist:
+    """Hoists the MMA ops of ``block``, of so many ``threads``."""
+
+    block: Block
+    alias: AliasAnalysis
+    threads: int
+
+    def run(self) -> bool:
+        """Whether something has moved."""
+        before = list(self.block.ops)
+        all_fit = _words(self.block) <= _MOST_WORDS * self.threads
+        made = self._behind_first(before) if all_fit else before
+        for first, second in pairwise(_mmas(made)):
+            if not all_fit or self._leaves(second):
+                made = self._behind(made, first, second)
+        for first, last in () if all_fit else zip(_mmas(made), _mmas(made)[2:]):
+            made = self._stage_behind(made, first, last)
+        if made == before:
+            return False
+        self.block.splice(made[:-1], before=self.block.terminator)
+        return True
+
+    def _leaves(self, op: Wgmma) -> bool:
+        """Whether the block stores results, and what ``op`` gives is not among them, but carried on."""
+        stores = any(isinstance(o, (Put, GlobalStore)) for o in self.block.ops)
+        return stores and all(user is self.block.terminator for user in op.result.users)
+
+    def _behind_first(self, ops: list[Op]) -> list[Op]:
+        first, *others = _mmas(ops)
+        at = ops.index(first) + 1
+        order = _Order(ops[:at], ops[at:])
+        for op in others:
+            order = (None if self._leaves(op) else order.with_next(op, self.alias)) or order
+        return order.ops
+
+    def _behind(self, ops: list[Op], first: Wgmma, second: Wgmma) -> list[Op]:
+        """``ops`` with ``second`` behind ``first``, if anything in between waits for that."""
+        at, end = ops.index(first) + 1, ops.index(second)
+        waits = any(first.result in _operands(op) for op in ops[at:end])
+        moved = _Order(ops[:at], ops[at:]).with_next(second, self.alias) if waits else None
+        return moved.ops if moved is not None and self._fits(moved) else ops
+
+    def _stage_behind(self, ops: list[Op], first: Wgmma, last: Wgmma) -> list[Op]:
+        """``ops`` with what threads put into shared memory for ``last`` behind ``first``, where no MMA op gives it."""
+        for v in (last.x, last.y):
+            at, op = ops.index(first) + 1, v.op
+            if isinstance(op, StageOperand) and op in ops[at:]:
+                moved = _Order(ops[:at], ops[at:]).with_next(op, self.alias)
+                ops = moved.ops if moved is not None and self._fits(moved, op.value.tile.size) else ops
+        return ops
+
+    def _fits(self, order: _Order, beside: int = 0) -> bool:
+        """Whether registers suffice for the sums that are needed at a time, and so many elements ``beside`` them."""
+        mmas = _mmas(order.ops)
+        scaled = {v for m in mmas if m.acc.op is not None for v in m.acc.op.operands if v in self.block.args}
+        carried = sum(v.tile.size for v in scaled)  # sums that are scaled before they are added to
+        return live_sums(mmas, order.ops) + carried + beside <= _MOST_LIVE * self.threads
+
+
+@dataclass(frozen=True)
 class _Order:
-    """The ops of a block: those ``placed``, in order, and those that are not yet."""
+    """The ops of a block: those ``placed``, in order, and those that are ``left``."""
 
     placed: list[Op]
     left: list[Op]
 
-    def needed(self, op: Wgmma) -> list[Op] | None:
-        """What of the rest ``op`` needs, and what has to see its accumulators before; None where that waits for another
-        MMA op, or cannot be moved."""
+    @property
+    def ops(self) -> list[Op]:
+        return self.placed + self.left
+
+    def with_next(self, op: Wgmma | StageOperand, alias: AliasAnalysis) -> _Order | None:
+        """With ``op`` next, and before it what of the rest it needs, and what has to see its accumulators before; None
+        where that waits for another MMA op, or cannot be moved."""
         made = {v: o for o in self.left for v in o.results}
         found: set[Op] = set()
         pending: list[Op] = [op]
@@ -65,35 +142,31 @@ class _Order:
                     found.add(other)
                     pending.append(other)
         results = {o.result for o in self.placed if isinstance(o, Wgmma)}
-        moves = all(is_pure(o) or isinstance(o, _MOVED) for o in found) and not any(isinstance(o, Wgmma) for o in found)
-        waits = not results.isdisjoint([op.x, op.y, *(v for o in found for v in _operands(o))])
-        return [o for o in self.left if o in found] if moves and not waits else None
+        own = [op.x, op.y] if isinstance(op, Wgmma) else op.operands
+        waits = not results.isdisjoint([*own, *(v for o in found for v in _operands(o))])
+        if waits or not all(self._moves(o, alias) for o in found):
+            return None
+        moved = [*(o for o in self.left if o in found), op]
+        return _Order(self.placed + moved, [o for o in self.left if o not in moved])
 
-    def _beside(self, op: Op, mma: Wgmma) -> list[Op]:
-        """What goes with ``op``: before ``mma``, what takes its accumulators; with a fetch, others of the same tile."""
-        if op is mma:
-            return [o for o in self.left[: self.left.index(op)] if mma.acc in o.operands]
+    def _beside(self, op: Op, last: Op) -> list[Op]:
+        """What goes with ``op``: before an MMA op, the ``last`` one, what takes its accumulators; with a fetch, others
+        of the same tile; before a load from shared memory, what is stored there."""
+        if isinstance(op, Wgmma) and op is last:
+            before = [] if isinstance(op.acc.op, Constant) else self.left[: self.left.index(op)]
+            return [o for o in before if op.acc in o.operands]
+        if isinstance(op, SharedLoad):
+            return [o for o in self.left if isinstance(o, SharedStore) and o.buffer is op.buffer]
         return [o for o in self.left if isinstance(op, Fetch) and isinstance(o, Fetch) and o.operands == op.operands]
+
+    def _moves(self, op: Op, alias: AliasAnalysis) -> bool:
+        if not isinstance(op, GlobalLoad):
+            return is_pure(op) or isinstance(op, _MOVED)
+        puts = [o.map.op for o in self.left if isinstance(o, Put)]
+        written = {alias.parameter(m.base) if isinstance(m, ParameterMap) else None for m in puts}
+        written |= {alias.underlying_object(o.ptrs) for o in self.left if isinstance(o, GlobalStore)}
+        return op.is_weak and not may_alias(alias.underlying_object(op.ptrs), written)
 
 
 def _operands(op: Op) -> Sequence[Value]:
     return [v for o in op.walk() for v in o.operands]
-
-
-def _hoist(block: Block) -> bool:
-    """Whether something has moved."""
-    mmas = [op for op in block.ops if isinstance(op, Wgmma)]
-    first = block.ops.index(mmas[0]) + 1
-    order = _Order(list(block.ops[:first]), list(block.ops[first:]))
-    stores = any(isinstance(op, (Put, GlobalStore)) for op in block.ops)
-    for op in mmas[1:]:
-        leaves = stores and all(user is block.terminator for user in op.result.users)
-        needed = None if leaves else order.needed(op)
-        if needed is not None:
-            order.placed += [*needed, op]
-            order.left = [o for o in order.left if o not in (*needed, op)]
-    made = order.placed + order.left
-    if made == list(block.ops):
-        return False
-    block.splice(made[:-1], before=block.terminator)
-    return True

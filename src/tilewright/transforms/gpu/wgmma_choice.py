@@ -11,9 +11,8 @@ from tilewright.analysis.gpu.producer_slice import slice_covers
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.gpu.tma_descriptors import LoweringPlan, has_pitch, plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
-from tilewright.analysis.live_ranges import max_live
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import depends
+from tilewright.analysis.mma_graph import depends, live_sums
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.effects import has_early_exit, is_ordered
@@ -353,7 +352,7 @@ def _too_much(found: dict[Mma, Operands], staged: dict[Value, Staged], op: Mma, 
     registers = [m.x.tile.size // 2 for m, (x, _) in beside.items() if x is None and m.x not in staged]
     words = sum(m.acc.tile.size for m in beside if m.acc.op not in beside) + max(registers, default=0)
     if words > MOST_WORDS * threads:
-        words = _live_words(list(beside)) + max(registers, default=0)  # one is read at a time
+        words = live_sums(list(beside)) + max(registers, default=0)  # one is read at a time
     if words > MOST_WORDS * threads:
         return f"accumulators and operands of {words // threads} registers a thread are too many"
     # What an MMA op follows from may have given its tiles back.
@@ -363,21 +362,6 @@ def _too_much(found: dict[Mma, Operands], staged: dict[Value, Staged], op: Mma, 
     size += sum(staged_copies(m) * m.y.tile.size * m.y.tile.element.bytes for m in put)
     size += sum(staged[v].copies * staged[v].type.bytes for m in held for v in (m.x, m.y) if v in staged)
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
-
-
-def _live_words(mmas: list[Mma]) -> int:
-    """The registers of all threads for what the MMA ops of a block give, and for what is computed from that element by
-    element, up to the next MMA op, as far as it is needed at the same time."""
-    (block,) = {op.block for op in mmas}
-    assert block is not None
-    at = {op: i for i, op in enumerate(block.ops)}
-    lives = []
-    for op in mmas:
-        made = reachable([op.result], lambda v: [r for o in v.users if o.spec.elementwise for r in o.results])
-        ends = [at[outer] for v in made for o in v.users if (outer := o.ancestor_in(block)) is not None]
-        begins = 0 if op.acc in block.args else at[op]
-        lives.append((begins, max(ends, default=begins), op.acc.tile.size))
-    return int(max_live(lives))
 
 
 def _why_not(
