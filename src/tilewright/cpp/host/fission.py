@@ -39,6 +39,7 @@ RUNTIME = {  # functions of the runtime that split kernels call
     "llvm.usub.sat.i64": "declare i64 @llvm.usub.sat.i64(i64, i64)",
     "llvm.umin.i64": "declare i64 @llvm.umin.i64(i64, i64)",
     "llvm.smax.i64": "declare i64 @llvm.smax.i64(i64, i64)",
+    "__tw_simt_next": "declare i1 @__tw_simt_next(ptr)",
     "__tw_simt_parts": "declare i1 @__tw_simt_parts(ptr, i32)",
     "__tw_simt_passed": "declare void @__tw_simt_passed(i32)",
     "__tw_simt_diverged": "declare void @__tw_simt_diverged(ptr, i32, i32)",

@@ -288,7 +288,7 @@ def block_function(
         "block",
         block=names.block,
         location=locations[0],
-        head=[*head],
+        **of_blocks(head),
         frame=frame_pointers(kernel),
         uniform=[*uniform, *(["  %bound = alloca [3 x i64]"] if kernel.guards else [])],
         cases=" ".join(f"i32 {k}, label %r{k}.start" for k in range(count)),
@@ -302,6 +302,12 @@ def block_function(
         **{name: names.table(name) for name in ("file", "line", "kind")},
     )
     return "\n".join([*block, *tables(kernel, names)])
+
+
+def of_blocks(head: Sequence[str]) -> dict[str, list[str]]:
+    """The lines of ``head``, and those among them that load the coordinates of a block, as templates have them."""
+    own = [line for line in head if line.startswith(("  %c3 ", "  %c4 ", "  %c5 "))]
+    return {"head": [line for line in head if line not in own], "coordinates": own}
 
 
 def simt_lines(section: str, **values: object) -> list[str]:

@@ -12,10 +12,13 @@ $head
   %threads = zext i32 %count to i64
 $frame
 $uniform
+  br label %placed
+placed:
+$coordinates
   br label %dispatch
 dispatch:
-  %state = phi i32 [ 0, %entry ], [ %h, %go ]
-  %outcome = phi i32 [ 0, %entry ], [ %combined, %go ]
+  %state = phi i32 [ 0, %placed ], [ %h, %go ]
+  %outcome = phi i32 [ 0, %placed ], [ %combined, %go ]
   store i32 0, ptr %votes
   store $set 0, ptr %met
   switch i32 %state, label %done [ $cases ]
@@ -68,8 +71,11 @@ wrong:
   %elsewhere = select i1 %left, i32 2, i32 0
   %why = select i1 %some, i32 1, i32 %elsewhere
   call void @__tw_simt_diverged(ptr %file, i32 %line, i32 %why)
-  br label %done
+  ret void
 done:
+  %follows = call i1 @__tw_simt_next(ptr %where)
+  br i1 %follows, label %placed, label %finished
+finished:
   ret void
 }
 
@@ -270,13 +276,17 @@ $kept
   %whole = icmp eq i32 %over, 0
   %row = icmp eq i32 $width, %count
   %fits = or i1 %whole, %row
-  br i1 %fits, label %warp, label %unfit
+  br i1 %fits, label %placed, label %unfit
 unfit:
   ret i32 -1
+placed:
+  %at.first = phi i32 [ %at, %entry ], [ 0, %through ]
+$coordinates
+  br label %warp
 warp:
-  %begin = phi i32 [ %at, %entry ], [ %begin, %end ], [ %place, %next ]
-  %w = phi i32 [ 0, %entry ], [ %w.next, %end ], [ 0, %next ]
-  %common = phi i32 [ 0, %entry ], [ %place, %end ], [ 0, %next ]
+  %begin = phi i32 [ %at.first, %placed ], [ %begin, %end ], [ %place, %next ]
+  %w = phi i32 [ 0, %placed ], [ %w.next, %end ], [ 0, %next ]
+  %common = phi i32 [ 0, %placed ], [ %place, %end ], [ 0, %next ]
   %from = shl i32 %w, 5
   %flat = icmp ult i32 %from, $width
   br i1 %flat, label %start, label %divide
@@ -314,7 +324,19 @@ end:
   %more = icmp ult i32 %w.next, %warps
   br i1 %more, label %warp, label %all
 all:
-  switch i32 %place, label %done [ $yields ]
+  switch i32 %place, label %done [ i32 0, label %whole.block $yields ]
+whole.block:
+  %lanes.all = shl i32 %warps, 5
+  %is.all = icmp eq i32 %lanes.all, %count
+  br i1 %is.all, label %through, label %done
+through:
+  %follows = call i1 @__tw_simt_next(ptr %where)
+  br i1 %follows, label %placed, label %finished
+; the state of a block that has ended is that of none
+finished:
+  %s.last = getelementptr i32, ptr %state, i64 1
+  store i32 0, ptr %s.last
+  ret i32 %warps
 ; a barrier that counts nothing, at which the whole block is
 meets:
   %lanes = shl i32 %warps, 5
@@ -333,8 +355,8 @@ stopped:
   store ptr %t.last, ptr %own.taken
   br label %done
 done:
-  %reached = phi i32 [ %place, %all ], [ %place, %meets ], [ %common, %stopped ]
-  %number = phi i32 [ %warps, %all ], [ %warps, %meets ], [ %w, %stopped ]
+  %reached = phi i32 [ %place, %all ], [ %place, %whole.block ], [ %place, %meets ], [ %common, %stopped ]
+  %number = phi i32 [ %warps, %all ], [ %warps, %whole.block ], [ %warps, %meets ], [ %w, %stopped ]
   %voted = load i32, ptr %votes
   %before = load i32, ptr %state
   %after = add i32 %before, %voted

@@ -21,6 +21,7 @@ from tilewright.cpp.host.regions import (
     frame_pointers,
     is_parallel,
     kept_by_warps,
+    of_blocks,
     region_call,
     simt_lines,
     tables,
@@ -145,7 +146,7 @@ def _together(
         "together",
         name=names.together,
         location=locations[0],
-        head=[*head],
+        **of_blocks(head),
         frame=frame_pointers(kernel, shared=True),
         bound=["  %bound = alloca [3 x i64]"] if kernel.guards else [],
         kept=[f"  %l{i} = alloca [{LANES} x {kernel.allocas[name]}], align 64" for i, name in owned]

@@ -92,18 +92,36 @@ static void place_block(launch const* run, unsigned* coordinates, unsigned long 
     coordinates[4] = unsigned(row % run->grid[1]);
     coordinates[5] = unsigned(row / run->grid[1]);
 }
+// Goes on to the next block of those that this thread has taken: false if there is none, or the run has failed.
+extern "C" bool __tw_simt_next(unsigned* coordinates) {
+    worker* const mine = here;
+    launch const* const run = mine->run;
+    if (++mine->number >= mine->end || __atomic_load_n(&run->failed, __ATOMIC_RELAXED)) return false;
+    if (run->what.how == way::ranges) place_block(run, coordinates, mine->number);
+    else if (++coordinates[3] == run->grid[0]) {
+        coordinates[3] = 0;
+        if (++coordinates[4] == run->grid[1]) {
+            coordinates[4] = 0;
+            ++coordinates[5];
+        }
+    }
+    return true;
+}
 // What a fiber runs: one thread, or all blocks of a worker, if threads of a block are loops.
 static void enter() {
     fiber* self = here->current;
     launch* run = here->run;
     if (run->what.how == way::fibers) run->what.thread(run->slots, self->coordinates);
     else
-        for (share some(run); some.first < some.end; some = share(run))
-            for (; some.first < some.end && !__atomic_load_n(&run->failed, __ATOMIC_RELAXED); ++some.first) {
-                place_block(run, self->coordinates, some.first);
+        for (share some(run); some.first < some.end; some = share(run)) {
+            here->number = some.first;
+            here->end = some.end;
+            place_block(run, self->coordinates, some.first);
+            do {
                 if (run->what.how == way::warps) run_by_warps(here, self->coordinates);
                 else run->what.block(run->slots, self->coordinates);
-            }
+            } while (__tw_simt_next(self->coordinates));
+        }
     leave(self, state::done);
     __builtin_trap();
 }

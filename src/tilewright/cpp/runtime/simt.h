@@ -150,6 +150,7 @@ struct worker {
     void* stack_pointer;
     unsigned threads;
     int outcome;  // of the latest barrier
+    unsigned long long number, end;  // of the block that runs, and of those that the worker has taken
     unsigned char *memory, *memory_end;  // of the fibers
     span shared_guards[2], stack_guards[2];  // whole pages which nobody may touch
     checks checked;
@@ -191,6 +192,7 @@ void note(launch const* run, char const* category, char const* file, int line, i
           char const* message, bool of_block = false);
 cudaError_t report_findings();
 int place_in_host_code(char* file, int room);  // its line; that of the program's own code which runs
+int place_of(void* const* found, int count, char* file, int room);  // the same, of the callers' addresses
 void forget(checks& what);
 void passed_barrier(worker* mine);
 void passed_by_warp(worker* mine, unsigned warp);
