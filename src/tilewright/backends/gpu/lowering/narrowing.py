@@ -6,8 +6,13 @@ NaN has no sign there, and no payload, as that of a product has none.
 
 from __future__ import annotations
 
+import functools
+
+from llvmlite import ir
+
 from tilewright.analysis.gpu.target import TF32_ROUNDING
 from tilewright.analysis.mma_graph import is_only_multiplied
+from tilewright.backends.branches import choose
 from tilewright.backends.gpu.lowering.assembly import F32, I32, assembly
 from tilewright.backends.gpu.lowering.context import Context, Rule
 from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
@@ -37,6 +42,14 @@ _TO_E5M2 = (
     + " }"
 )
 _TEXTS = {float8_e4m3fn: _TO_E4M3, float8_e5m2: _TO_E5M2}
+# Of numbers below 2, which the weights of a softmax are, in either format this bit is clear: none of them saturates.
+_LARGE = 0x40404040
+_SMALL = (
+    "{{ .reg .b16 low, high; cvt.rn.satfinite.{0}x2.f32 low, $2, $1; cvt.rn.satfinite.{0}x2.f32 high, $4, $3; "
+    "mov.b32 $0, {{low, high}}; }}"
+)
+_SMALL_TEXTS = {float8_e4m3fn: _SMALL.format("e4m3"), float8_e5m2: _SMALL.format("e5m2")}
+_FEWEST = 4  # words of a thread for which a branch pays
 
 
 def _cast(cx: Context, op: Cast) -> None:
@@ -52,9 +65,19 @@ def _cast(cx: Context, op: Cast) -> None:
         cx.elementwise(op)
         return
     assert all(x.type == F32 for x in values)
-    found = list(values)
-    for quad in _quads(len(values)):
-        word = assembly(cx.builder, _TEXTS[op.dtype], [I32], [values[i] for i in quad])[0]
+    found, quads, b = list(values), _quads(len(values)), cx.builder
+
+    def words(text: str) -> list[ir.Value]:
+        return [assembly(b, text, [I32], [values[i] for i in quad])[0] for quad in quads]
+
+    if len(quads) < _FEWEST:
+        made = words(_TEXTS[op.dtype])
+    else:
+        small = words(_SMALL_TEXTS[op.dtype])
+        large = b.and_(functools.reduce(b.or_, small), cx.i32(_LARGE))
+        none = b.icmp_unsigned("==", large, cx.i32(0))
+        made = choose(b, none, lambda: small, lambda: words(_TEXTS[op.dtype]), likely=True)
+    for quad, word in zip(quads, made):
         for i, x in zip(quad, unpacked_words(cx, [word], op.dtype)):
             found[i] = x
     cx.values[op.result] = found
