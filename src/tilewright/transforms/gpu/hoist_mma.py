@@ -22,7 +22,7 @@ from tilewright.ir.ops.shape import Constant
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 
-_MOST_WORDS = 240  # registers of a thread for accumulators and a left operand: benchmarks/results/gpu_attention.md
+_MOST_WORDS = 208  # registers of a thread for accumulators and a left operand: benchmarks/results/gpu_attention.md
 _MOST_LIVE = 184  # of those that are needed at a time, where all together are more
 # With what is staged or fetched goes what brings it to another layout in shared memory of its own.
 _MOVED = (Fetch, StageOperand, SharedAlloc, SharedStore, SharedLoad)
