@@ -53,6 +53,7 @@ _WARPS, _CTAS = 64, 32
 # ``benchmarks/gpu_memory.py --warps`` on an H100.
 _RESIDENT_BYTES, _RESIDENT_WARPS = 40 << 10, 32
 _RESIDENT_WARPS_TO_REDUCE = 16  # of loops that store nothing: cross entropy in 16,384 has 2,978 and 2,774 GB/s (H200)
+_LONG_LINE = 1024  # elements of one of several lines that are reduced
 _OTHER_REGISTERS = 30  # of a thread, for what is no part of a large tile
 _ELEMENTS_OF_ONE_WARP = 32  # of a thread
 # Where rows are in parts of 8,192 elements, of which warps wait for each other only when all are summed up: on an H200
@@ -116,7 +117,7 @@ def _elements(function: Function) -> int:
     computed = [op for op in function.walk() if op.spec.elementwise and not isinstance(op, Cast)]
     tiles = [op.value if isinstance(op, (Store, StoreView)) else op.result for op in accesses]
     little = len(computed) <= _LITTLE and all(isinstance(op, (Add, Sub, Mul, Cmp, Select)) for op in computed)
-    if not little or function.ops_of((LoopOp, Permute)) or any(v.tile.size == 1 for v in tiles):
+    if not little or function.ops_of((LoopOp, Permute)) or len({v.tile.size for v in tiles}) > 1:
         return _ELEMENTS
     aligned = [_is_aligned(op) for op in accesses]
     if all(aligned):
@@ -161,6 +162,11 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
         row = max(row, sum(n for op, n in sizes.items() if _is_reduced(op)))
     writes = any(has_effect(op, Effect.WRITE) for loop in loops for op in loop.walk())
     resident = _RESIDENT_WARPS if writes or not looped else _RESIDENT_WARPS_TO_REDUCE
+    lines = [op.values[0].tile for op in function.ops_of(CombiningOp) if op.values[0].tile.size == size]
+    if any(t.size > max(t.shape) >= _LONG_LINE for t in lines):
+        resident = (
+            _RESIDENT_WARPS_TO_REDUCE  # layer norm of four rows of 4,096 has 3,759 GB/s with 8, 2,194 with 16 (H200)
+        )
     sums = any(init.tile.size == size for loop in loops for init in loop.inits)
     if sums and not combined:  # its loops only move tiles
         return _warps_with(size, _ELEMENTS, _FEWEST)
