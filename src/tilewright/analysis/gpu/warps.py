@@ -15,7 +15,7 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul, Select, Sub
 from tilewright.ir.ops.control import LoopOp
-from tilewright.ir.ops.linear import CombiningOp, MmaOp
+from tilewright.ir.ops.linear import CombiningOp, MmaOp, Reduce
 from tilewright.ir.ops.memory import (
     AssumeDivisible,
     AtomicCas,
@@ -162,8 +162,7 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
         row = max(row, sum(n for op, n in sizes.items() if _is_reduced(op)))
     writes = any(has_effect(op, Effect.WRITE) for loop in loops for op in loop.walk())
     resident = _RESIDENT_WARPS if writes or not looped else _RESIDENT_WARPS_TO_REDUCE
-    lines = [op.values[0].tile for op in function.ops_of(CombiningOp) if op.values[0].tile.size == size]
-    if any(t.size > max(t.shape) >= _LONG_LINE for t in lines):
+    if any(_has_long_lines(op) and op.values[0].tile.size == size for op in function.ops_of(Reduce)):
         resident = (
             _RESIDENT_WARPS_TO_REDUCE  # layer norm of four rows of 4,096 has 3,759 GB/s with 8, 2,194 with 16 (H200)
         )
@@ -185,6 +184,14 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
     if sums and len(combined) > 1:  # a CTA waits more than once for all, and no other one hides that
         return min(fitting, default=_MOST)
     return max(fitting, key=merit, default=_MOST)
+
+
+def _has_long_lines(op: Reduce) -> bool:
+    """Whether ``op`` reduces several long lines, each for itself."""
+    t = op.values[0].tile
+    shaped = [o.result for v in op.results for o in v.users if isinstance(o, Reshape)]
+    further = any(isinstance(user, Reduce) for v in (*op.results, *shaped) for user in v.users)
+    return t.size > t.shape[op.axis] >= _LONG_LINE and not further
 
 
 def _is_reduced(op: Op) -> bool:

@@ -61,12 +61,18 @@ def _may_wait(op: Op) -> bool:
 
 
 def _work(function: Function) -> float:
-    """How many elementwise ops there are for each byte that is accessed."""
+    """How many elementwise ops there are for each byte that blocks access, but for what several of them load."""
     largest = max((op.result.tile.size for op in function.walk() if op.spec.elementwise), default=1)
     ops = [op for op in function.walk() if op.spec.elementwise and op.result.tile.size == largest]
     work = sum(_QUOTIENT if isinstance(op, Div) else _FUNCTION if isinstance(op, _FUNCTIONS) else 1 for op in ops)
-    accesses = function.ops_of((Load, Store, LoadView, StoreView))
-    return work * largest / max(sum(map(_bytes, accesses)), 1)
+    axes = {op.axis for op in function.ops_of(Bid)}
+    own = [op for op in function.ops_of((Load, Store, LoadView, StoreView)) if _stepping(op) == axes]
+    return work * largest / max(sum(map(_bytes, own)), 1)
+
+
+def _stepping(op: Load | Store | LoadView | StoreView) -> set[int]:
+    """The axes of the grid along which ``op`` accesses something else."""
+    return {axis for v in ([op.ptrs] if isinstance(op, (Load, Store)) else op.indices) for axis in _axes(v)}
 
 
 def _tile(op: Load | Store | LoadView | StoreView) -> TileType:
@@ -114,7 +120,11 @@ def _axes(value: Value) -> set[int]:
     if op is None:
         loop = value.block.parent if value.block is not None else None
         return _axes(loop.lower) if isinstance(loop, For) and value is loop.body.args[0] else set()
-    return {axis for v in op.operands for axis in _axes(v)} if op.spec.elementwise or isinstance(op, Reshape) else set()
+    return (
+        {axis for v in op.operands for axis in _axes(v)}
+        if op.spec.elementwise or isinstance(op, (Reshape, Broadcast))
+        else set()
+    )
 
 
 def _near(value: Value) -> set[int]:
