@@ -25,6 +25,7 @@ _LONG = (
 )  # bytes that lie side by side, with which the numbers cost more than they gain where threads compute a lot
 # Elementwise ops for a byte that is accessed: on an H200 the gradients of SwiGLU gain 4 %, and SiLU-and-mul loses 4 %.
 _LITTLE = 5
+_Access = Load | Store | LoadView | StoreView
 _FUNCTIONS = (Exp, Exp2, Log, Log2, Tanh)
 _QUOTIENT, _FUNCTION = 16, 12  # in place of so many ops
 _MOST = (1 << 24) - 2  # index of a block
@@ -66,20 +67,24 @@ def _work(function: Function) -> float:
     ops = [op for op in function.walk() if op.spec.elementwise and op.result.tile.size == largest]
     work = sum(_QUOTIENT if isinstance(op, Div) else _FUNCTION if isinstance(op, _FUNCTIONS) else 1 for op in ops)
     axes = {op.axis for op in function.ops_of(Bid)}
-    own = [op for op in function.ops_of((Load, Store, LoadView, StoreView)) if _stepping(op) == axes]
+    own = [op for op in _accesses(function) if _stepping(op) == axes]
     return work * largest / max(sum(map(_bytes, own)), 1)
 
 
-def _stepping(op: Load | Store | LoadView | StoreView) -> set[int]:
+def _accesses(function: Function) -> list[_Access]:
+    return [op for op in function.walk() if isinstance(op, _Access)]
+
+
+def _stepping(op: _Access) -> set[int]:
     """The axes of the grid along which ``op`` accesses something else."""
     return {axis for v in ([op.ptrs] if isinstance(op, (Load, Store)) else op.indices) for axis in _axes(v)}
 
 
-def _tile(op: Load | Store | LoadView | StoreView) -> TileType:
+def _tile(op: _Access) -> TileType:
     return op.accessed() if isinstance(op, (Load, Store)) else op.view.partition.tile
 
 
-def _bytes(op: Load | Store | LoadView | StoreView) -> int:
+def _bytes(op: _Access) -> int:
     t = _tile(op)
     return t.size * (8 if t.is_pointer else t.element.bytes)
 
@@ -88,7 +93,7 @@ def _votes(function: Function, most: int) -> Counter[int]:
     """For each axis of the grid the bytes of tiles that follow each other along it in memory, in parts of less than
     ``most`` bytes of a row, with half of all that is accessed at least."""
     found: Counter[int] = Counter()
-    accesses = function.ops_of((Load, Store, LoadView, StoreView))
+    accesses = _accesses(function)
     for op in accesses:
         if isinstance(op, (LoadView, StoreView)):
             axes = _along_rows(op, most)
