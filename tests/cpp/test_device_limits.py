@@ -80,6 +80,7 @@ def test_direct_accesses_of_the_host_are_told_each_time(tmp_path: Path) -> None:
             "int* p) { struct Made { int a = 1; }; __shared__ Made s; *p = s.a; }",
             "2:73: the __shared__ variable s has an initial value",
         ),
+        ("int* p) { if (--*p > 0) k(p); }", "2:43: k() runs on the device and calls the kernel k()"),
     ],
 )
 def test_kernels_that_cuda_does_not_have(tmp_path: Path, kernel: str, message: str) -> None:

@@ -57,9 +57,12 @@ def refuse_host_functions(
     to. ``texts`` are the files of the user, ``defines`` the compiler's macros."""
     calls = parts_of(llvm).calls
     called = called_from(calls, kernels) - set(kernels)
-    if not called:
-        return
     source = Source(llvm, texts, defines)
+    for caller in sorted(called | set(kernels)):
+        for symbol in sorted(calls[caller] & set(kernels)):
+            if (at := source.call(caller, symbol)) is not None:
+                message = f"{source_name(caller)}() {space.kind} and calls the kernel {source_name(symbol)}()"
+                raise TileUnsupportedFeatureError(f"{message}; kernels are launched, by the host", at)
     for symbol in sorted(called):
         function = source.function_without(space, symbol)
         if function is None:
