@@ -66,6 +66,7 @@ PASSES = (
     "specialize-warps",
     "stage-stores",
     "pipeline-loads",
+    "load-left-operands",
     "prefetch-loads",
     "prefetch-rows",
     "order-blocks",

@@ -85,7 +85,10 @@ def test_products_as_ptx(product: Product) -> None:
         product.run(backend)
 
 
-@pytest.mark.parametrize("product", [Product(dtype=E4M3), Product(dtype=np.float32, rounded=True)], ids=str)
+WIDE = Product((64, 128, 128), (64, 128, 64), np.float32, rounded=True)
+
+
+@pytest.mark.parametrize("product", [Product(dtype=E4M3), WIDE], ids=str)
 def test_products_whose_operands_threads_transpose_stay_in_flight(product: Product) -> None:
     assert [op.pending for op in seen(product).walk() if isinstance(op, Wgmma)] == [1]
 

@@ -20,7 +20,7 @@ from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedLoad, sh
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, operand_layouts
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
 from tilewright.ir.ops.gpu.tma import Fetch, Part, Put
-from tilewright.ir.ops.gpu.wgmma import Interleave, LoadFetched, StageOperand, Wgmma, left_layout, wgmma_layout
+from tilewright.ir.ops.gpu.wgmma import Interleave, LoadFetched, StageOperand, Wgmma, left_layout
 from tilewright.ir.ops.linear import CombiningOp, Mma
 from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
 from tilewright.ir.rewrite import clone_block, with_body
@@ -327,7 +327,7 @@ class _Assigner:
         self._bind(op.result, self._cast(mma, result))
 
     def _wgmma(self, op: Wgmma) -> None:
-        acc = self.get(op.acc, wgmma_layout(op.acc.tile.shape, self.warps))
+        acc = self.get(op.acc, op.sum_layout(self.warps))
         in_registers = isinstance(op.x.type, TileType)
         left = left_layout(op.x.tile.shape, self.warps, op.x.tile.element.bytes) if in_registers else None
         x = self.get(op.x, left)

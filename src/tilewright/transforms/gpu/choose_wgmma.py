@@ -24,6 +24,7 @@ from tilewright.ir.ops.memory import Load, LoadView, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, with_body
 from tilewright.ir.types import SharedType, TileType
+from tilewright.transforms.gpu.stage_stores import MOST_BYTES, PIECE_ROWS, is_turned
 from tilewright.transforms.gpu.staged_operands import swizzle_of
 from tilewright.transforms.gpu.wgmma_choice import (
     Choice,
@@ -91,6 +92,9 @@ class _Chooser(Rewriter):
             op.y.op for op, (_, y) in choice.mmas.items() if y is None and operand_source(op.y) in choice.converted
         ]
         self.gone |= {op for op in staged if op in choice.plan.rounded}  # when they are fetched
+        lefts = [op.x for op, (x, _) in choice.mmas.items() if x is None and op.x.tile.element.bytes == 4]
+        loads = [load for v in lefts if (load := operand_source(v)) in choice.converted]
+        self.turned_lefts = {op for load in loads for op in choice.converted[load].through}
         self.late = {load for load, how in choice.converted.items() if load in self.loaded or _is_combined(how)}
         paths = {op for load in self.late for op in choice.converted[load].through}
         read = self.gone | set(choice.mmas) | paths
@@ -126,6 +130,9 @@ class _Chooser(Rewriter):
                     self._fetch(operand, builder)
             if op not in self.late:
                 self._load_fetched(op, builder)
+        elif op in self.turned_lefts and isinstance(op, (Cast, Permute, Reshape)):  # rounded when they were fetched
+            x = self.value(op.x)
+            self.values[op.result] = x if isinstance(op, Cast) else builder.emit(type(op), x, **op.attributes)
         elif isinstance(op, Load) and op in self.turned:
             self._turn(op, builder)
         elif op in self.loaded:
@@ -218,8 +225,10 @@ class _Chooser(Rewriter):
         assert swizzle is not None
         groups = self.choice.warps // GROUP_WARPS
         outer = [extents.get(a, 1) for a in d.axes[:-1]]  # a slice has more axes
-        if isinstance(op, StoreView):  # a box for each warp group
-            outer = [n // groups if n % (ROWS * groups) == 0 else n for n in outer]
+        if isinstance(op, StoreView):  # a box for each warp group, or for a piece of what is large
+            large = is_turned(op.value) and op.value.tile.size * dtype.bytes > MOST_BYTES
+            rows = PIECE_ROWS if large else ROWS
+            outer = [rows if large and n % rows == 0 else n // groups if n % (rows * groups) == 0 else n for n in outer]
         box = (*outer, swizzle // dtype.bytes)
         attributes = {
             "base": d.base, "shape": d.shape, "strides": d.strides, "axes": d.axes, "box": box, "element": d.element,

@@ -106,7 +106,8 @@ class AccessLayouts:
         elif isinstance(other, Mma):
             home = self.cores.home(other)
         else:
-            home = wgmma_layout(other.results[0].tile.shape, self.warps)
+            assert isinstance(other, Wgmma)
+            home = other.sum_layout(self.warps)
         found = home.shrink(axis).reshape(op.result.tile.shape)
         return found if found.num_registers <= _FEW_ELEMENTS else None
 
@@ -169,6 +170,10 @@ def _found_by(index: Value) -> memory.Load | None:
     made = reachable([index], lambda v: [r for op in v.users if op.spec.elementwise for r in op.results])
     loads = [op for v in made for op in v.users if isinstance(op, memory.Load) and v is op.ptrs]
     return loads[0] if loads else None
+
+
+def _before_reshapes(value: Value) -> Op | None:
+    return _before_reshapes(value.op.x) if isinstance(value.op, Reshape) else value.op
 
 
 def _before_casts(op: Op) -> Op:
@@ -256,8 +261,12 @@ def stored_by_rows(home: LinearLayout) -> LinearLayout | None:
 
 def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
     """The layout in which threads load a tile from where it was fetched to: that of sums to which it is added, or of
-    left operands that are computed of it in registers, which is the same; or in which they convert it."""
+    left operands that are computed of it in registers, which is the same, or that are seen transposed; or in which they
+    convert it."""
     converted = readers(op.buffer)
+    for mma in converted:
+        if isinstance(mma.x.type, TileType) and isinstance(mma.x.op, Permute) and _before_reshapes(mma.x.op.x) is op:
+            return left_layout(mma.x.tile.shape, warps, mma.x.tile.element.bytes).permute((1, 0))
     left = any(is_computed_from(mma.x, op.result) for mma in converted)
     if not converted or left or _meets_accumulator(op):
         return wgmma_layout(op.type.shape, warps)
@@ -456,7 +465,7 @@ class Homes:
         if isinstance(op, Mma):
             return self._accesses.cores.home(op)
         if isinstance(op, Wgmma):
-            return wgmma_layout(op.acc.tile.shape, self._accesses.warps)
+            return op.sum_layout(self._accesses.warps)
         if isinstance(op, memory.Load):
             return self._accesses.of(op)
         if isinstance(op, LoadFetched):

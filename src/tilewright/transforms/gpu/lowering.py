@@ -29,6 +29,7 @@ from tilewright.transforms.gpu.induction_variables import InductionVariables
 from tilewright.transforms.gpu.inline_fetches import InlineFetches, ctas_with_inline_fetches, is_wide
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
+from tilewright.transforms.gpu.load_left_operands import LoadLeftOperands
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
 from tilewright.transforms.gpu.lower_mma_scaled import LowerMmaScaled
 from tilewright.transforms.gpu.lower_packing import LowerPacking
@@ -99,6 +100,7 @@ def passes_to_gpu(
         DeferAccumulators(),  # before waits are put where accumulators are needed
         InlineFetches(shared_bytes, blocks),
         SpecializeWarps(num_stages, shared_bytes, blocks),  # after what is the same for all threads has left the loops
+        LoadLeftOperands(),  # of MMA ops that were left in flight
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
         PipelineLoads(num_stages, blocks=blocks, rounds=rounds),  # in the place of conversions, of what loops load
@@ -146,7 +148,7 @@ def lower_to_gpu(
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         unrolled = reshaped(function, UnrollMma())  # for warp groups alone
         widened = run_passes(unrolled, (WidenSteps(),))
-        turned = reshaped(widened, TransposeMma())
+        turned = reshaped(widened, TransposeMma(tfloat32=target.has_wgmma))
         made, ctas = _chosen(turned, chosen, shared_bytes, blocks, staged=turned is not widened)
         if WGMMA_WARPS in made.hints:
             if ctas:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tilewright.ir.core import Block, Value
 from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.memory import SharedLoad
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
-from tilewright.ir.ops.shape import Reshape
+from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType, TileType
 
@@ -33,14 +34,24 @@ def takes_turns(loop: For) -> bool:
     return first.y.type.shape[0] + last.acc.tile.shape[1] <= _MOST_DEPTH
 
 
+def turned_left(mma: Wgmma) -> tuple[SharedLoad, Permute] | None:
+    """What loads the left operand of ``mma`` from where it was fetched, and sees it transposed: of 32 bits, which warp
+    groups read in shared memory along k alone."""
+    turned = mma.x.op
+    load = turned.x.op if isinstance(turned, Permute) else None
+    alone = isinstance(load, SharedLoad) and len(load.result.users) == 1 and load.block is mma.block
+    return (load, turned) if alone and isinstance(load, SharedLoad) and isinstance(turned, Permute) else None
+
+
 def only_adds(loop: For) -> bool:
     """Whether what the MMA ops of a loop give is carried to the same MMA op, and seen by nothing else.
 
-    Then they can stay in flight: their operands are in rings alone, or put there in the place of what was fetched.
+    Then they can stay in flight: their operands are in rings alone, or put there in the place of what was fetched; of
+    one MMA op the left one may also be loaded from there.
     """
     mmas = mmas_of(loop.body)
     return bool(mmas) and all(
-        isinstance(mma.x.type, SharedType)
+        (isinstance(mma.x.type, SharedType) or (len(mmas) == 1 and turned_left(mma) is not None))
         and not any(_is_overwritten(v) for v in (mma.x, mma.y))
         and mma.acc in loop.carried
         and list(mma.acc.users) == [mma]

@@ -29,6 +29,7 @@ from tilewright.transforms.gpu.fetch_rings import (
     rings_of,
     staged_bytes,
 )
+from tilewright.transforms.gpu.mma_loops import turned_left
 
 _STAGES, _MOST_STAGES = 4, 8  # of rings; of those of MMA ops that wait for nothing but loads
 _FEW_ACCUMULATORS = 64  # registers of a thread, with which there is room for a second CTA on an SM
@@ -97,7 +98,7 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     and where one has no room beside another one."""
     mmas = function.ops_of(Wgmma)
     through = [op for op in mmas if isinstance(op.y.op, StageOperand)]
-    last = through if staged else [op for op in mmas if isinstance(op.x.type, TileType)]
+    last = through if staged else [op for op in mmas if isinstance(op.x.type, TileType) and op.x.tile.element.bytes < 4]
     groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
     if asked == 1 or not last or (through and not staged):
         return 0
@@ -195,13 +196,14 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
     """How many CTAs with a tile of a product each an SM has room for, where these have several stages each: some
     multiply while others begin and end."""
     mmas, warps = function.ops_of(Wgmma), num_warps(function)
-    simple = all(isinstance(op.x.type, SharedType) for op in mmas)
+    simple = all(isinstance(op.x.type, SharedType) or turned_left(op) for op in mmas)
     simple &= all(not isinstance(op.y.op, StageOperand) or op.y.op.waited or _is_gathered(op.y.op) for op in mmas)
     if not (simple and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
         return 1
     # What is computed of several sums takes more: pairs of 64x64 spill with 96 registers, not with 128 (ptxas 13.0).
     other = _WORDS_BESIDE_SUMS if len({op.block for op in mmas}) == len(mmas) else _OTHER_REGISTERS
-    words = _words_with(mmas, _loaded_beside(function, after=True), warps) + other
+    lefts = [op.x.tile for op in mmas if isinstance(op.x.type, TileType)]
+    words = _words_with(mmas, [*_loaded_beside(function, after=True), *lefts], warps) + other
     needed = _LEAST_STAGES * sum(r.bytes for r in rings) + needed_elsewhere(function, after=False) + BARRIERS
     for ctas in range(_MOST_TILES, 1, -1):
         if needed <= share_of_sm(limit, ctas) and words <= _registers_beside(ctas, warps + FETCHING_WARPS):

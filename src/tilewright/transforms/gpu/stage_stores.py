@@ -11,17 +11,19 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.opdef import create
-from tilewright.ir.ops.arith import Add
+from tilewright.ir.ops.arith import Add, Cast
 from tilewright.ir.ops.control import block_of
 from tilewright.ir.ops.gpu import tma
 from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedCopy, SharedStore, shared_vector
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.wgmma import StageOperand
+from tilewright.ir.ops.shape import Permute
 from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
 
 _BUFFERS = 2  # one is filled while the other one is stored
-_MOST_BYTES = 32 * 1024  # of several buffers: more shared memory is better spent on loads
+MOST_BYTES = 32 * 1024  # of several buffers: more shared memory is better spent on loads
+PIECE_ROWS = 32  # of a tile that is larger, and was computed transposed: registers alone choose between these
 
 
 class StageStores(InPlacePass):
@@ -29,8 +31,8 @@ class StageStores(InPlacePass):
 
     What ``gpu.stage_operand`` puts there has a buffer of its own, as an MMA op may read it until the iteration ends, if
     it does not lie where it was fetched to.
-    A piece is a box wide where registers alone choose between pieces, else the tile. Two buffers take turns. Results
-    of a block have buffers of their own, which those of other blocks use, too.
+    A piece is a box wide, or high, where registers alone choose between pieces, else the tile. Two buffers take turns.
+    Results of a block have buffers of their own, which those of other blocks use, too.
     Runs before conversions are lowered, and before ``insert-barriers``, which adds the barriers that this needs.
     """
 
@@ -51,12 +53,22 @@ def put_buffers(op: tma.Put) -> tuple[SharedType, int]:
     """The shared memory for a piece of what ``op`` stores, and how many of these there are."""
     t, tensor_map = op.value.tile, op.map.op
     assert isinstance(tensor_map, tma.TensorMap)
-    width = tensor_map.box[-1]
-    size = width if tma.can_part(op.value.layout, op.inner, width) else t.shape[op.inner]
-    shape = [size if k == op.inner else n for k, n in enumerate(t.shape)]
+    shape, sizes = list(t.shape), {op.inner: tensor_map.box[-1], 1 - op.inner: tma.box_rows(tensor_map)}
+    axis = next((k for k, size in sizes.items() if tma.can_part(op.value.layout, k, size)), op.inner)
+    if tma.can_part(op.value.layout, axis, sizes[axis]):
+        shape[axis] = sizes[axis]
     shared = SharedType(t.element, tma.swizzled_layout(shape, op.inner, tensor_map.swizzle, t.element.bytes))
-    several = size < t.shape[op.inner] and _BUFFERS * shared.bytes <= _MOST_BYTES
+    several = tuple(shape) != t.shape and _BUFFERS * shared.bytes <= MOST_BYTES
     return shared, _BUFFERS if several else 1
+
+
+def is_turned(value: Value) -> bool:
+    """Whether ``value`` is the transpose of what was computed."""
+    turned = False
+    while isinstance(value.op, (Cast, Permute)):
+        turned ^= isinstance(value.op, Permute)
+        value = value.op.x
+    return turned
 
 
 def put_groups(function: Function) -> list[list[tma.Put]]:
@@ -112,21 +124,24 @@ class _Stager:
     def put(self, op: tma.Put, b: Builder) -> list[Value]:
         t, (shared, count), tensor_map = op.value.tile, put_buffers(op), op.map.op
         assert isinstance(tensor_map, tma.TensorMap)
-        size = shared.shape[op.inner]
-        pieces = t.shape[op.inner] // size
+        axis = next((k for k in (0, 1) if shared.shape[k] != t.shape[k]), op.inner)
+        size = shared.shape[axis]
+        pieces = t.shape[axis] // size
+        moving = len(op.starts) - 1 if axis == op.inner else tma.outer_axis(tensor_map)
         buffers, shares = self.of_puts[op]
         if buffers[0].type != shared:
             zero = b.constant(0, int32)
             buffers = [b.emit(SharedCopy, v, zero, type=shared) for v in buffers[:count]]
         for i in range(pieces):
-            piece = op.value if pieces == 1 else b.emit(tma.Part, op.value, axis=op.inner, size=size, index=i)
+            piece = op.value if pieces == 1 else b.emit(tma.Part, op.value, axis=axis, size=size, index=i)
             b.emit_op(tma.TmaStoreWait, pending=0 if shares and not i else count - 1)  # others may have used one buffer
             vector = shared_vector(shared, piece.layout)
             b.emit_op(SharedStore, buffers[i % count], piece, vector=vector)
             b.emit_op(tma.AsyncFence)
-            *outer, last = op.starts  # of the axes of the map, of which the last one is contiguous
-            start = b.emit(Add, last, b.constant(i * size, int32)) if i else last
+            starts = [
+                b.emit(Add, v, b.constant(i * size, int32)) if i and k == moving else v for k, v in enumerate(op.starts)
+            ]
             alone = group_offset(shared.layout, piece.layout)
             by_group = alone is not None and alone == box_offset(shared, tensor_map)
-            b.emit_op(tma.TmaStore, buffers[i % count], op.map, [*outer, start], by_group=by_group)
+            b.emit_op(tma.TmaStore, buffers[i % count], op.map, starts, by_group=by_group)
         return []

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.mma_graph import depends, operand_source
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
+from tilewright.ir.dtypes import tfloat32
 from tilewright.ir.effects import has_early_exit
+from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import Continue, For
-from tilewright.ir.ops.gpu.wgmma import ROWS
+from tilewright.ir.ops.gpu.wgmma import MOST_COLUMNS, ROWS
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter
+from tilewright.transforms.gpu.staged_operands import is_only_added
 
 
 class DropUnitBatches:
@@ -29,19 +33,28 @@ class DropUnitBatches:
         return _Dropper().changed(function)
 
 
+# Multiply-adds of a step of a loop in another one, of which an SM has one: with fewer, loads from shared memory are
+# what it waits for (benchmarks/results/gpu_products.md).
+_LEAST_STEP = 1 << 19
+
+
+@dataclass(frozen=True)
 class TransposeMma:
     """Transposes products of two tiles that are loaded, with fewer rows than a warp group multiplies, and enough
     columns, and lets loops carry their accumulators transposed. In attention the left operand may also be computed from
     such a product: that of the transposes is then the right one, through shared memory.
 
+    So it does those of ``tfloat32`` with a right operand that lies across k, if they have no fewer rows than columns:
+    warp groups read a left one from registers.
     Runs before ``choose-wgmma``; ``canonicalize`` removes the permutations that meet.
     """
 
     name: ClassVar[str] = "transpose-mma"
+    tfloat32: bool = False
 
     def run(self, function: Function) -> Function:
         mmas = function.ops_of(Mma)
-        return _Transposer().changed(function) if _are_transposable(mmas) else function
+        return _Transposer(self.tfloat32).changed(function) if _are_transposable(mmas) else function
 
 
 class _Shaper(Rewriter):
@@ -122,6 +135,31 @@ def _has_few_rows(op: Mma) -> bool:
     return not batches and rows < ROWS and columns % ROWS == 0 and turns
 
 
+def _lies_across_k(op: Mma) -> bool:
+    """Whether the right operand of a product of tfloat32 is loaded from rows across k, the left one from such along
+    it, with enough columns for warp groups, and no fewer rows."""
+    *batches, rows, columns = op.acc.tile.shape
+    if batches or op.x.tile.element is not tfloat32 or not columns <= rows <= MOST_COLUMNS or columns % ROWS:
+        return False
+    persistent = op.parent is not None and op.parent.parent is not None
+    if persistent and rows * columns * op.x.tile.shape[1] < _LEAST_STEP:
+        return False
+    return is_only_added(op) and [_contiguous_axis(v) for v in (op.x, op.y)] == [1, 1]
+
+
+def _contiguous_axis(value: Value) -> int | None:
+    """The axis of a tile of rank 2 along which what is loaded for it lies in memory."""
+    turned = False
+    while isinstance(value.op, (Cast, Permute)):
+        turned ^= isinstance(value.op, Permute)
+        value = value.op.x
+    if not isinstance(value.op, LoadView) or value.tile.rank != 2:
+        return None
+    partition = value.op.view.partition
+    axes = [k for k, axis in enumerate(partition.order) if partition.view.strides[axis] == 1]
+    return axes[0] ^ turned if len(axes) == 1 else None
+
+
 def _lies_along_k(y: Value) -> bool:
     """Whether a right operand is loaded from rows along k: of 8 bits wgmma reads no others."""
     load = y.op.x.op if isinstance(y.op, Permute) and y.op.axes == (1, 0) else None
@@ -143,8 +181,12 @@ class _Dropper(_Shaper):
 
 
 class _Transposer(_Shaper):
+    def __init__(self, tfloat32: bool) -> None:
+        super().__init__()
+        self.tfloat32 = tfloat32
+
     def takes(self, op: Mma) -> bool:
-        return _has_few_rows(op)
+        return _has_few_rows(op) or (self.tfloat32 and _lies_across_k(op))
 
     def inward(self, value: Value, b: Builder) -> Value:
         return b.emit(Permute, value, axes=(1, 0))

@@ -17,7 +17,7 @@ from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.effects import has_early_exit, is_ordered
 from tilewright.ir.gpu_parameters import Descriptor
-from tilewright.ir.layouts import LANES
+from tilewright.ir.layouts import LANES, OFFSET
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For, If, ends_of
 from tilewright.ir.ops.gpu.exit import Exit
@@ -45,6 +45,7 @@ _SMALL_ACCUMULATORS = 64  # registers of a thread of one warp group
 # The same, where weights between MMA ops stay in registers: 128x64 tiles of width 64 have 363 TFLOP/s with one warp
 # group, of which an SM holds two, and 308 with two (``benchmarks/gpu_attention.py``, causal, one H200).
 _SMALL_ACCUMULATORS_OF_ATTENTION = 128
+_LEAST_DEPTH = 64  # bytes along k, of which threads load one half while the other one is multiplied
 MOST_WORDS = 240  # registers of a thread for the accumulators of MMA ops beside each other, and a left operand
 
 
@@ -105,6 +106,8 @@ def choose(function: Function, options: Options) -> Choice:
     ends = bool(function.ops_of(Exit))
     reads, made = _reads(function), staged_operands(function)
     staged = {v: how for v, how in made.items() if not _is_kept(v, how, plan, reads, options.target)}
+    if options.target.has_wgmma:
+        made |= _turned_lefts(mmas, plan, reads)
     recurrent = {op: (None, None) for op in mmas if _is_carried(op)}
     for op in mmas:
         needed = _warps(op, warps, mmas, staged)
@@ -177,7 +180,7 @@ def _converted(
     seen = {user for v in (load.result, *(o.results[0] for o in ops)) if v is not operand for user in v.users}
     if not seen <= ops | inside | {op}:
         return None
-    element = operand.tile.element if operand.op in plan.rounded else load.result.tile.element
+    element = load.result.tile.element if ops.isdisjoint(plan.rounded) else operand.tile.element
     found = _in_shared(load, d, element, transposed=False)
     if isinstance(found, str) or load.block is not op.block or not slice_covers(load, plan.places(load), reads):
         return None
@@ -194,6 +197,26 @@ def _is_kept(operand: Value, how: Staged, plan: LoweringPlan, reads: set[Op], ta
     if found is None or found[0].result.tile.element.bytes != operand.tile.element.bytes:
         return False
     return all(through.spec.elementwise or isinstance(through, Reshape) for through in found[1].through)
+
+
+def _turned_lefts(mmas: Sequence[Mma], plan: LoweringPlan, reads: set[Op]) -> dict[Value, Staged]:
+    """The left operands of tfloat32 that lie across k, which threads load to registers from where they were fetched:
+    wgmma reads such along k alone in shared memory, and a copy would take longer. Of the only MMA op of a loop that
+    adds."""
+    lefts = {}
+    for op in mmas:
+        alone = op.block is not None and [o for o in op.block.ops if isinstance(o, Mma)] == [op]
+        size = op.x.tile.element.bytes
+        if not alone or size != 4 or op.x.tile.shape[1] * size < _LEAST_DEPTH or not is_only_added(op):
+            continue
+        fetched = _converted(op, op.x, plan, reads, set())
+        if fetched is None or fetched[1].type.layout.images(OFFSET)[0] != (0, 1):
+            continue
+        through = fetched[1].through
+        moved = all(isinstance(o, (Permute, Reshape)) or o in plan.rounded for o in through)
+        if moved and sum(isinstance(o, Permute) for o in through) == 1:
+            lefts[op.x] = Staged(fetched[1].type)
+    return lefts
 
 
 def _paths(found: dict[Mma, Operands], staged: dict[Value, Staged]) -> set[Op]:

@@ -64,7 +64,7 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     mmas = cx.joined.get(op, [op])
     apart = distance(op.y, mmas[1].y) if len(mmas) > 1 else None
     y = cx.buffers[op.y]
-    k = y.type.shape[0]
+    k = y.type.shape[0] if isinstance(op.x.type, SharedType) else op.x.tile.shape[1]
     m, n = op.acc.tile.shape[0], op.acc.tile.shape[1] * len(mmas)
     groups = cx.tile_threads // (32 * GROUP_WARPS)
     left = (
@@ -84,7 +84,7 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
         accumulators = operand_names(repeat * each, each)
         for at in range(0, k, step):
             before, x = left.operand(repeat * ROWS * groups, at, right + 1)
-            second = offset_in(y.type.layout, at, 0) * size >> 4
+            second = offset_in(y.type.layout, op.first + at, 0) * size >> 4
             adds = "adds" if at or given else "sets"
             lines.append(f"{before}add.s64 c, ${right}, {second};")
             lines.append(f"{_instruction(types, n, step)} {accumulators}, {x}, c, {', '.join([adds, *modifiers])};")

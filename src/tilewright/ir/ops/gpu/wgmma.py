@@ -27,28 +27,40 @@ _OPERANDS = ("f16", "bf16", "tf32", "f8e4m3fn", "f8e5m2", "i8", "u8")
 _ACCUMULATORS = ("f32", "i32")
 
 
-def wgmma_layout(shape: Sequence[int], warps: int) -> LinearLayout:
-    """The layout of an accumulator of ``shape``: warp groups have 64 rows each, in turn. ValueError for fewer rows."""
+def wgmma_layout(shape: Sequence[int], warps: int, *, bytes: int = 2) -> LinearLayout:
+    """The layout of an accumulator of ``shape``: warp groups have 64 rows each, in turn. ValueError for fewer rows.
+
+    With a left operand in registers rows may be in any order. Of elements of so many ``bytes``, four, rows 4 and 16
+    change places: lanes that load them from memory along the rows, swizzled, find them in different banks then.
+    """
     m, n = shape
     groups = warps // GROUP_WARPS
     if warps % GROUP_WARPS or m % (ROWS * groups) or n % 8:
         raise ValueError(f"{m} rows and {n} columns for {warps} warps")
     registers = [(0, 1), (8, 0), *((0, 8 << i) for i in range(log2(n // 8)))]
     registers += [(ROWS * groups << i, 0) for i in range(log2(m // (ROWS * groups)))]
-    lanes = [(0, 2), (0, 4), (1, 0), (2, 0), (4, 0)]
-    return LinearLayout.of((m, n), {REGISTER: registers, LANE: lanes, WARP: [(16 << i, 0) for i in range(log2(warps))]})
+    return LinearLayout.of((m, n), {REGISTER: registers, **_rows_of_threads([(0, 2), (0, 4)], warps, bytes)})
+
+
+def _rows_of_threads(columns: list[tuple[int, int]], warps: int, bytes: int) -> dict[str, list[tuple[int, int]]]:
+    """The bases of lanes, of which the first ones choose ``columns``, and of warps."""
+    slow, *groups = (16 << i for i in range(log2(warps)))
+    fast = 4
+    if bytes == 4:
+        fast, slow = slow, fast
+    return {LANE: [*columns, (1, 0), (2, 0), (fast, 0)], WARP: [(row, 0) for row in (slow, *groups)]}
 
 
 def left_layout(shape: Sequence[int], warps: int, bytes: int = 2) -> LinearLayout:
     """The layout of a left operand of 16 bits in registers: that of an accumulator of its shape; of 8 bits, lanes
-    have four elements side by side."""
+    have four elements side by side, of 32 bits one."""
     if bytes == 2:
         return wgmma_layout(shape, warps)
-    (m, k), groups = shape, warps // GROUP_WARPS
-    registers = [(0, 1), (0, 2), (8, 0), *((0, 16 << i) for i in range(log2(k // 16)))]
+    (m, k), groups, each = shape, warps // GROUP_WARPS, 4 // bytes
+    registers = [*((0, 1 << i) for i in range(log2(each))), (8, 0)]
+    registers += [(0, 4 * each << i) for i in range(log2(k // (4 * each)))]
     registers += [(ROWS * groups << i, 0) for i in range(log2(m // (ROWS * groups)))]
-    lanes = [(0, 4), (0, 8), (1, 0), (2, 0), (4, 0)]
-    return LinearLayout.of((m, k), {REGISTER: registers, LANE: lanes, WARP: [(16 << i, 0) for i in range(log2(warps))]})
+    return LinearLayout.of((m, k), {REGISTER: registers, **_rows_of_threads([(0, each), (0, 2 * each)], warps, bytes)})
 
 
 INTERLEAVED = 16  # elements along k that ``gpu.interleave`` exchanges
@@ -148,7 +160,8 @@ class LoadFetched(Op):
 class Wgmma(MmaOp):
     """x @ y + acc, by the warp groups of the CTA, of tiles in shared memory: begun as one group of MMA ops.
 
-    ``x`` of 8 or 16 bits may also be in registers, in the ``left_layout``.
+    ``x`` may also be in registers, in the ``left_layout``, and then have fewer columns than ``y`` has rows: it is
+    multiplied with those from row ``first`` on.
     Afterwards at most ``pending`` groups stay in flight; with none given, as many as there are. An accumulator in
     flight may only be carried on and added to; ``gpu.wgmma_wait`` gives the finished one. The tiles stay as they are
     until then; one in registers is ``held`` by that wait, or waited for at once.
@@ -158,6 +171,7 @@ class Wgmma(MmaOp):
     y: Value = operand()
     acc: Value = operand()
     pending: int | None = attribute(int, NoneType, default=0)
+    first: int = attribute(int, default=0)
 
     def infer(self) -> tuple[Type, ...]:
         in_registers = isinstance(self.x.type, TileType)
@@ -167,20 +181,27 @@ class Wgmma(MmaOp):
         require(wgmma_multiplies(dtype, y.dtype, acc.element), self, "dtypes of {}, {} and {}", x, y, acc)
         require(acc.rank == 2 and y.copies == 1, self, "{}, {} and {}", x, y, acc)
         m, n = acc.shape
-        fit = x.shape == (m, y.shape[0]) and y.shape[1] == n <= MOST_COLUMNS
+        k, depth = x.shape[-1], y.shape[0]
+        part = 0 <= self.first <= depth - k if in_registers else k == depth
+        fit = x.shape == (m, k) and part and y.shape[1] == n <= MOST_COLUMNS
         require(fit, self, "shapes of {}, {} and {}", x, y, acc)
         if isinstance(x, TileType):
             wanted = None if acc.layout is None else left_layout(x.shape, acc.layout.size(WARP), dtype.bytes)
-            require(dtype.bytes <= 2 and x.layout == wanted, self, "{} in registers", x)
+            require(x.layout == wanted, self, "{} in registers", x)
         else:
             require(x.copies == 1 and readable(x, 1), self, "the layout of {}", x)
         require(readable(y, 0), self, "the layout of {}", y)
         if acc.layout is not None:
             warps = acc.layout.size(WARP)
             fits = warps % GROUP_WARPS == 0 and m % (warps // GROUP_WARPS * ROWS) == 0
-            require(fits and acc.layout == wgmma_layout(acc.shape, warps), self, "the layout of {}", acc)
+            require(fits and acc.layout == self.sum_layout(warps), self, "the layout of {}", acc)
         require(self.pending is None or self.pending >= 0, self, "{} groups", self.pending)
         return (acc,)
+
+    def sum_layout(self, warps: int) -> LinearLayout:
+        """The layout of the accumulator, of so many ``warps``."""
+        bytes = self.x.tile.element.bytes if isinstance(self.x.type, TileType) else 2
+        return wgmma_layout(self.acc.tile.shape, warps, bytes=bytes)
 
 
 @define("gpu.wgmma_wait", effect=READ_WRITE, table=GPU_OPS)
