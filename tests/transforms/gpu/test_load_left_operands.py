@@ -9,22 +9,27 @@ from support.passes import check
 
 from tilewright.transforms.gpu.load_left_operands import LoadLeftOperands
 
-SUM = "f32[64,64]#layout<register = [[0,1],[8,0],[0,8],[0,16],[0,32]], lane = [[0,2],[0,4],[1,0],[2,0],[4,0]], \
-warp = [[16,0],[32,0]]>"
-X, HALF = (SUM.replace("f32[64,64]", f"bf16[64,{k}]").replace(f",[0,{k}]", "") for k in (64, 32))
-ROWS = "shared<bf16[64,64]#layout<offset = [[0,1],[0,2],[0,4],[0,8],[0,16],[0,32],[1,8],[2,16],[4,32],[8,0],[16,0],[32,0]]>>"
+# Rows 4 and 16 change places, so that lanes load from different banks.
+THREADS = "lane = [[0,{0}],[0,{1}],[1,0],[2,0],[16,0]], warp = [[4,0],[32,0]]>"
+SUM = "f32[64,64]#layout<register = [[0,1],[8,0],[0,8],[0,16],[0,32]], " + THREADS.format(2, 4)
+X = "tf32[64,32]#layout<register = [[8,0],[0,4],[0,8],[0,16]], " + THREADS.format(1, 2)
+HALF = X.replace("[64,32]", "[64,16]").replace(",[0,16]", "")
+LOADED = "tf32[32,64]#layout<register = [[0,8],[4,0],[8,0],[16,0]], lane = [[1,0],[2,0],[0,1],[0,2],[0,16]], \
+warp = [[0,4],[0,32]]>"
+PART = LOADED.replace("[32,64]", "[16,64]").replace(",[16,0]]", "]")
+A = "shared<tf32[32,64]#layout<offset = [[0,1],[0,2],[0,4],[0,8],[0,16],[1,4],[2,8],[4,16],[8,0],[16,0],[0,32]]>>"
+B = "shared<tf32[32,64]#layout<offset = [[1,0],[2,0],[4,0],[8,0],[16,0],[4,1],[8,2],[16,4],[0,8],[0,16],[0,32]]>>"
 HEAD = f"""
-func @relu(%n: i32 = "n".scalar) hints {{num_warps = 4}} {{
+func @product(%n: i32 = "n".scalar) hints {{num_warps = 4}} {{
   %zero = constant() {{value = 0, type = !i32}} : i32
   %one = constant() {{value = 1, type = !i32}} : i32
   %none = constant() {{value = 0.0, type = !{SUM}}} : {SUM}
-  %zeros = constant() {{value = 0.0, type = !{X}}} : {X}
-  %a = gpu.shared_alloc() {{type = !{ROWS}, alignment = 1024}} : {ROWS}
-  %b = gpu.shared_alloc() {{type = !{ROWS}, alignment = 1024}} : {ROWS}"""
+  %a = gpu.shared_alloc() {{type = !{A}, alignment = 1024}} : {A}
+  %b = gpu.shared_alloc() {{type = !{B}, alignment = 1024}} : {B}"""
 BEFORE = f"""
   %sum = for(%zero, %n, %one, [%none]) : {SUM} {{ ^(%k: i32, %total: {SUM})
-    %x = gpu.shared_load(%a) {{type = !{X}, vector = 2}} : {X}
-    %left = max(%x, %zeros) : {X}
+    %x = gpu.shared_load(%a) {{type = !{LOADED}}} : {LOADED}
+    %left = permute(%x) {{axes = (1, 0)}} : {X}
     %next = gpu.wgmma(%left, %b, %total) {{pending = 1}} : {SUM}
     continue([%next])
   }}
@@ -37,19 +42,20 @@ TAIL = """
 
 
 def half(index: int, total: str, held: str) -> str:
+    first = f", first = {16 * index}" if index else ""
     return f"""
-    %i{index} = constant() {{value = 0, type = !i32}} : i32
     %k{index} = constant() {{value = {index}, type = !i32}} : i32
-    %x{index} = gpu.shared_extract(%a, [%i{index}, %k{index}]) {{type = !{HALF}}} : {HALF}
-    %z{index} = gpu.part(%zeros) {{axis = 1, size = 32, index = {index}}} : {HALF}
-    %left{index} = max(%x{index}, %z{index}) : {HALF}
-    %next{index} = gpu.wgmma(%left{index}, %b, %{total}) {{pending = none{f", first = {32 * index}" if index else ""}}} : {SUM}
+    %m{index} = constant() {{value = 0, type = !i32}} : i32
+    %x{index} = gpu.shared_extract(%a, [%k{index}, %m{index}]) {{type = !{PART}}} : {PART}
+    %left{index} = permute(%x{index}) {{axes = (1, 0)}} : {HALF}
+    %next{index} = gpu.wgmma(%left{index}, %b, %{total}) {{pending = none{first}}} : {SUM}
     gpu.wgmma_wait([], [%{held}], []) {{pending = 1}}"""
 
 
 AFTER = f"""
   %first = constant() {{value = 0.0, type = !{HALF}}} : {HALF}
-  %sum, %last = for(%zero, %n, %one, [%none, %first]) : {SUM}, {HALF} {{ ^(%k: i32, %total: {SUM}, %reading: {HALF}){half(0, "total", "reading")}{half(1, "next0", "left0")}
+  %sum, %last = for(%zero, %n, %one, [%none, %first]) : {SUM}, {HALF} {{ ^(%k: i32, %total: {SUM}, %reading: {HALF})\
+{half(0, "total", "reading")}{half(1, "next0", "left0")}
     continue([%next1, %left1])
   }}
   %done = gpu.wgmma_wait([%sum], [%last], []) : {SUM}"""

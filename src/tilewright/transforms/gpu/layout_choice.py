@@ -264,9 +264,9 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
     left operands that are computed of it in registers, which is the same, or that are seen transposed; or in which they
     convert it."""
     converted = readers(op.buffer)
-    for mma in converted:
-        if isinstance(mma.x.type, TileType) and isinstance(mma.x.op, Permute) and _before_reshapes(mma.x.op.x) is op:
-            return left_layout(mma.x.tile.shape, warps, mma.x.tile.element.bytes).permute((1, 0))
+    for x in (reader.x for reader in converted if isinstance(reader.x.type, TileType)):
+        if isinstance(x.op, Permute) and _before_reshapes(x.op.x) is op:
+            return left_layout(x.tile.shape, warps, x.tile.element.bytes).permute((1, 0))
     left = any(is_computed_from(mma.x, op.result) for mma in converted)
     if not converted or left or _meets_accumulator(op):
         return wgmma_layout(op.type.shape, warps)
