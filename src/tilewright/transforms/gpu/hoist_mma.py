@@ -160,6 +160,8 @@ class _Order:
         return [o for o in self.left if isinstance(op, Fetch) and isinstance(o, Fetch) and o.operands == op.operands]
 
     def _moves(self, op: Op, alias: AliasAnalysis) -> bool:
+        if isinstance(op, (SharedLoad, SharedStore)) and isinstance(op.buffer.op, SharedAlloc):
+            return sum(isinstance(user, SharedStore) for user in op.buffer.users) == 1  # else loads see another one
         if not isinstance(op, GlobalLoad):
             return is_pure(op) or isinstance(op, _MOVED)
         puts = [o.map.op for o in self.left if isinstance(o, Put)]
