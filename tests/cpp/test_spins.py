@@ -359,10 +359,33 @@ PLACE = """!1 = !DILocation(line: 9, column: 5, scope: !2)
 """
 
 
-@pytest.mark.parametrize(("operation", "only"), [("add ptr %p, i32 0", True), ("add ptr %p, i32 1", False)])
-def test_loops_whose_atomic_operation_changes_nothing_only_wait(operation: str, only: bool) -> None:
-    loop = LOOP.replace("CONDITION", "%found").replace("load volatile i32, ptr %p", f"atomicrmw {operation} seq_cst")
-    edited, _ = with_spins(loop.replace("label %end\n", "label %end, !dbg !1\n") + PLACE, {"kernel"}, "barrier")
+CALLED = """
+define void @called(ptr %p) {
+  %own = alloca ptr
+  store ptr %p, ptr %own
+  BODY
+  ret void
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "only"),
+    [
+        ("add ptr %p, i32 0", "fence seq_cst", True),
+        ("add ptr %p, i32 1", "fence seq_cst", False),
+        ("or ptr %p, i32 0", "store i32 1, ptr %p", False),
+        ("or ptr %p, i32 0", "%c = cmpxchg ptr %p, i32 0, i32 1 seq_cst seq_cst", False),
+        ("or ptr %p, i32 0", "call void @elsewhere()", False),
+    ],
+)
+def test_loops_that_change_nothing_only_wait(operation: str, body: str, only: bool) -> None:
+    """Nor do the functions that they call."""
+    loop = LOOP.replace("CONDITION", "%found").replace(
+        "load volatile i32, ptr %p", f"atomicrmw {operation} seq_cst\n  call void @called(ptr %p)"
+    )
+    loop = loop.replace("label %end\n", "label %end, !dbg !1\n") + CALLED.replace("BODY", body)
+    edited, _ = with_spins(f"{loop}\ndeclare void @elsewhere()\n{PLACE}", {"kernel"}, "barrier")
     place = f", i32 {9 | 5 << 20})"  # line 9, column 5
     assert f"@barrier(i32 {SPIN}, " in edited and (place in edited) == only
 

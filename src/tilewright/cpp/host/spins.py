@@ -24,6 +24,9 @@ _CLOCKS = "llvm.read"
 SPIN = 6  # the kind of such a place
 ENTERS = "__tw_simt_enters"  # tells the runtime that a thread comes to such a loop
 _CHANGES_NOTHING = re.compile(r" atomicrmw (?:volatile )?(?:xchg|(?:add|sub|or|xor) ptr [^,]+, i\d+ 0\b)")
+_VARIABLE = re.compile(r"^  (%\S+) = alloca ", re.M)
+_STORED = re.compile(r"^  store .*, ptr ([^\s,]+)", re.M)
+_INDIRECT = re.compile(r" (?:call|invoke) [^@\n]* %\S+\(")
 _READS = (" load volatile ", " load atomic ", " atomicrmw ", " cmpxchg ")
 _TILE_READS = re.compile(r"@_ZN4cuda5tiles\w*?\datomic_(?:load|compare_exchange|xchg)")
 
@@ -35,11 +38,28 @@ def reading(text: str, kernels: Iterable[str]) -> set[str]:
 
 def _readers(parts: Parts) -> set[str]:
     """The functions of a module that read so, or lead to one that does."""
+    return _leading_to({name for name, each in parts.functions.items() if _reads(each.text)}, parts)
+
+
+def _changing(parts: Parts) -> set[str]:
+    """The functions that change memory beside their own variables, or may, or lead to one that does."""
+    found = {name for name in parts.declared if _CLOCKS in name or not name.startswith(("llvm.", INDEX))}
+    texts = {name: each.text for name, each in parts.functions.items()}
+    return _leading_to(found | {name for name, text in texts.items() if _writes(text) or " cmpxchg " in text}, parts)
+
+
+def _writes(text: str) -> bool:
+    own = set(_VARIABLE.findall(text))
+    changes = (line for line in text.split("\n") if " atomicrmw " in line and not _CHANGES_NOTHING.search(line))
+    return any(at not in own for at in _STORED.findall(text)) or any(changes) or _INDIRECT.search(text) is not None
+
+
+def _leading_to(found: set[str], parts: Parts) -> set[str]:
+    """``found``, and the functions that lead to one of them."""
     users: dict[str, set[str]] = {}
     for name, others in parts.calls.items():
         for other in others:
             users.setdefault(other, set()).add(name)
-    found = (name for name, each in parts.functions.items() if _reads(each.text))
     return set(reachable(found, lambda name: users.get(name, set())))
 
 
@@ -68,7 +88,9 @@ def with_spins(text: str, kernels: set[str], barrier: str) -> tuple[str, set[str
     parts = parts_of(text)
     read = _readers(parts)
     places = _Places(Locations(parts.metadata))
-    edited = {name: _Function(parts.functions[name].text, read).edited(barrier, places) for name in kernels & read}
+    spins = {name: _Function(parts.functions[name].text, read) for name in kernels & read}
+    changing = _changing(parts) if spins else set()
+    edited = {name: each.edited(barrier, places, changing) for name, each in spins.items()}
     changed = {name for name, made in edited.items() if made != parts.functions[name].text}
     text = with_functions(text, changed, lambda each: edited[each.name])
     return "\n".join([text, *places.lines()]) if changed else text, changed
@@ -110,10 +132,10 @@ class _Function:
         lines = (line for loop, _ in loops(self.edges) for name in loop for line in self.blocks[name])
         return any(_reads(line) or self.reading & names_in(line) for line in lines)
 
-    def edited(self, barrier: str, places: _Places) -> str:
+    def edited(self, barrier: str, places: _Places, changing: set[str]) -> str:
         count = 0
         for loop, headers in self.spins():
-            only = self._only_waits(loop)
+            only = self._only_waits(loop, changing)
             for name in (name for name in self.blocks if headers & set(self.edges[name])):
                 block = self.blocks[name]
                 at, jump = next((i, j) for i, j in enumerate(map(instruction, block)) if j.op in ("br", "switch"))
@@ -125,15 +147,10 @@ class _Function:
                     block.insert(at, f"  call void @{ENTERS}()")
         return "\n".join([self.head, *(line for block in self.blocks.values() for line in block)])
 
-    def _only_waits(self, loop: set[str]) -> bool:
-        """Whether an iteration that does not leave ``loop`` changes nothing."""
-        for i, line in ((instruction(line), line) for name in loop for line in self.blocks[name]):
-            if i.op == "store" or (i.op == "atomicrmw" and not _CHANGES_NOTHING.search(line)):
-                return False
-            known = i.callee.startswith("llvm.") and not i.callee.startswith(_CLOCKS)
-            if i.op in ("call", "invoke") and not known and i.callee != INDEX:
-                return False
-        return True
+    def _only_waits(self, loop: set[str], changing: set[str]) -> bool:
+        """Whether an iteration that does not leave ``loop`` changes nothing, nor calls any of ``changing``."""
+        lines = [line for name in loop for line in self.blocks[name]]
+        return not _writes("\n".join(lines)) and not any(changing & names_in(line) for line in lines)
 
     def _waits(self, loop: set[str]) -> bool:
         """Whether all that leaves ``loop`` depends on what it reads."""
