@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.simt_programs import SPLIT
 
-from tilewright.cpp.host import fission, permutations, strides
+from tilewright.cpp.host import fission, lanes, permutations, strides
 
 
 def printed(program: Path, text: str) -> tuple[str, str]:
@@ -418,6 +418,84 @@ int main() {
 
 def test_each_nth_thread_and_those_of_multiples(tmp_path: Path) -> None:
     assert printed(tmp_path / "program.cu", EACH_NTH) == ("0 wrong, cudaSuccess\n", "")
+
+
+LANES = r"""#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void rows(int* out, int const* in, int columns) {  // a warp for each
+  int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32, sum = 0;
+  for (int c = lane; c < columns; c += 32) sum += in[row * columns + c] * (c + 1);
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(~0u, sum, d);
+  if (lane == 0) out[row] = sum;
+}
+__global__ void lanes(int* out, int const* in) {
+  __shared__ int part[32];
+  int t = threadIdx.x, i = blockIdx.x * blockDim.x + t, lane = i & 31, warp = t >> 5, own = (i >> 5) * 1000 + in[i];
+  own += 7 * __shfl_sync(~0u, own, 31 - (t & 31));
+  if ((t & 31) == 31) part[warp] = own;
+  __syncthreads();
+  out[i] = own * 3 + lane + (warp ? part[warp - 1] : 0);
+}
+__global__ void plane(int* out, int const* in) {
+  int t = threadIdx.y * blockDim.x + threadIdx.x, lane = t & 31, warp = t / 32, x = threadIdx.x / 32;
+  int v = in[t] + __shfl_sync(~0u, in[t] * 5, lane ^ 3);
+  out[t] = v * 100 + warp * 10 + x + lane;
+}
+int main() {
+  int wrong = 0, *in, *out;
+  cudaMallocManaged(&in, 1 << 16); cudaMallocManaged(&out, 1 << 16);
+  for (int i = 0; i < 1 << 14; ++i) in[i] = i * 7 % 31 - 9;
+  for (int width : {32, 64, 96, 256})
+    for (int columns : {0, 1, 31, 32, 100, 128, 160}) {
+      rows<<<2, width>>>(out, in, columns); cudaDeviceSynchronize();
+      for (int r = 0; r < 2 * width / 32; ++r) { int s = 0; for (int c = 0; c < columns; ++c) s += in[r * columns + c] * (c + 1); wrong += out[r] != s; }
+    }
+  for (int width : {32, 64, 100, 48, 256}) {
+    lanes<<<3, width / 32 * 32 == width ? width : width - width % 32>>>(out, in); cudaDeviceSynchronize();
+    int w = width - width % 32;
+    auto own = [&](int b, int t) { int i = b * w + t; return i / 32 * 1000 + in[i]; };
+    auto all = [&](int b, int t) { return own(b, t) + 7 * own(b, t / 32 * 32 + 31 - t % 32); };
+    for (int b = 0; b < 3; ++b) for (int t = 0; t < w; ++t) wrong += out[b * w + t] != all(b, t) * 3 + (b * w + t) % 32 + (t >= 32 ? all(b, t / 32 * 32 - 1) : 0);
+  }
+  for (int x : {8, 16, 32, 64, 48, 24})
+    for (int y : {4, 8, 2}) if (x * y % 32 == 0) {
+      plane<<<1, dim3(x, y)>>>(out, in); cudaDeviceSynchronize();
+      for (int t = 0; t < x * y; ++t) wrong += out[t] != (in[t] + in[t / 32 * 32 + (t % 32 ^ 3)] * 5) * 100 + t / 32 * 10 + t % x / 32 + t % 32;
+    }
+  printf("%d wrong, %s\n", wrong, cudaGetErrorName(cudaGetLastError()));
+}
+"""
+
+
+def test_numbers_of_lanes_and_warps_in_rows_planes_and_grids(tmp_path: Path) -> None:
+    assert printed(tmp_path / "program.cu", LANES) == ("0 wrong, cudaSuccess\n", "")
+
+
+@pytest.mark.parametrize(
+    ("number", "op", "made", "grid"),
+    [
+        ("%tw.c0", "lshr i32 N, 5", ["sub i32 N, %tw.within", "lshr i32 F, 5"], False),
+        ("%tw.flat", "sdiv i32 N, 64", ["sub i32 N, %tw.within", "sdiv i32 F, 64"], False),
+        ("%all", "udiv i32 N, 32", ["sub i32 N, %tw.within", "udiv i32 F, 32"], True),
+        ("%all", "and i32 N, 31", ["sub i32 N, %tw.within", "and i32 F, 31", "add i32 G, %tw.within"], True),
+        ("%all", "sdiv i32 N, 32", [], False),  # it may be negative
+        ("%tw.c0", "lshr i32 N, 4", [], False),
+        ("%tw.c0", "and i32 N, 15", [], False),
+        ("%tw.c1", "lshr i32 N, 5", [], False),
+    ],
+)
+def test_numbers_of_lanes_and_warps_are_told_by_the_first_one(
+    number: str, op: str, made: list[str], grid: bool
+) -> None:
+    lines = ["  %rows = mul i32 %tw.c3, %tw.c6", "  %all = add i32 %rows, %tw.c0", f"  %x = {op.replace('N', number)}"]
+    first, lane = '%"tw.first.x"', '%"tw.first.x.lane"'
+    names = {"N": number, "F": first, "G": lane}
+    wanted = [
+        " ".join(names.get(w, names.get(w[:-1], w[:-1]) + "," if w[-1] == "," else w) for w in m.split()) for m in made
+    ]
+    given, of_grid = lanes.by_lanes(lines)
+    assert [line.partition(" = ")[2] for line in given[2:]] == (wanted or [op.replace("N", number)])
+    assert of_grid == grid
 
 
 BODY = """entry:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from tilewright.cpp.host.control_flow import components, definitions_of, loops
 from tilewright.cpp.host.debug_info import Line
 from tilewright.cpp.host.guards import IN_BLOCK, IN_PLANE, Guard, Values, guard, in_plane
+from tilewright.cpp.host.lanes import by_lanes
 from tilewright.cpp.host.liveness import carried, live
 from tilewright.cpp.host.spins import SPIN
 from tilewright.cpp.host.strides import YIELD
@@ -108,6 +109,7 @@ class Split:
     guards: dict[int, Guard] = field(default_factory=dict)  # regions that few threads need
     even: list[str] = field(default_factory=list)  # of ``frame``, the same for all threads that meet at a barrier
     ranges: bool = False  # of threads of the grid: it is one of ``with_ranges``
+    whole_warps: bool = False  # warps run together only where rows consist of these
 
     @property
     def lines(self) -> list[str]:
@@ -166,7 +168,10 @@ def split(body: str, *, stores: bool = False, ranges: bool = False) -> Split | N
     lines = [line for line in body.split("\n") if not line.startswith("    #dbg_")]
     if any(i.op in _REFUSED or i.callee.startswith("llvm.stacksave") for i in map(instruction, lines)):
         return None
-    blocks = _blocks(lines if stores else in_plane(lines))
+    lines, whole_warps = (lines if stores else in_plane(lines)), False
+    if any(instruction(line).callee == EXCHANGE for line in lines):
+        lines, whole_warps = by_lanes(lines)
+    blocks = _blocks(lines)
     allocas: dict[str, str] = {}
     alignments: dict[str, str] = {}
     for number, block in enumerate(blocks):
@@ -205,7 +210,7 @@ def split(body: str, *, stores: bool = False, ranges: bool = False) -> Split | N
     if len(barriers) > _MOST:
         return None
     regions = [[whole[name] for name in reachable([start], lambda n: whole[n].successors())] for start in starts]
-    return _with_frame(Split(barriers, regions, allocas, alignments, ranges=ranges))
+    return _with_frame(Split(barriers, regions, allocas, alignments, ranges=ranges, whole_warps=whole_warps))
 
 
 def _barrier(line: str) -> Barrier | None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from tilewright.cpp.host.fission import Split, names_in
 from tilewright.cpp.host.strides import COUNTS
 
+# No iteration is peeled off, as that of a lane which a condition leaves out: what is left is no multiple of a vector.
+_WHOLE = '!{!"llvm.loop.peeled.count", i32 7}'  # as many as LLVM ever does
+
 
 @dataclass(frozen=True)
 class Names:
@@ -64,6 +67,6 @@ class Names:
             strides = any(name.startswith(COUNTS) for name in names_in(region))
             once = "" if kernel.by_warps or strides else ', !{!"llvm.loop.interleave.count", i32 1}'
             access = f'!{{!"llvm.loop.parallel_accesses", {self.group(k)}}}'
-            lines += [f"{self.loop(k)} = distinct !{{{self.loop(k)}, {access}{once}}}"]
+            lines += [f"{self.loop(k)} = distinct !{{{self.loop(k)}, {access}, {_WHOLE}{once}}}"]
             lines += [f"{self.group(k)} = distinct !{{}}"]
         return lines

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from tilewright.cpp.host.control_flow import definitions_of
 from tilewright.cpp.host.fission import Split
 from tilewright.cpp.host.guards import IN_BLOCK, IN_PLANE
+from tilewright.cpp.host.lanes import LANES, WITHIN
 from tilewright.frontend.cpp.llvm_instruction import Instruction, instruction
 
-LANES = 32
 _MOST = 4  # words that a lane reads; more are looked up in memory
 _BYTES = {"i32": 4, "float": 4, "i64": 8, "double": 8, "half": 2, "bfloat": 2, "i16": 2, "i8": 1, "ptr": 8}
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
@@ -137,7 +137,7 @@ class _Known:
         return self._values[value, lane]
 
     def _result(self, value: str, type: str, lane: int) -> int | None:
-        if value == "%tw.c12":
+        if value in ("%tw.c12", WITHIN):
             return lane
         i = instruction(self._definitions.get(value, ""))
         if i.op == "load":
@@ -145,6 +145,9 @@ class _Known:
         if i.op in ("zext", "sext", "trunc", "bitcast"):
             inner = self._value(i.values[0], i.type, lane)
             return None if inner is None else (_signed(inner, i.type) if i.op == "sext" else inner) & _ones(i.to)
+        first = instruction(self._definitions.get(i.values[0], "")) if i.op == "and" else i
+        if first.op == "sub" and first.values[1] == WITHIN and i.values[1] == str(LANES - 1):
+            return 0
         if i.op == "and" and i.values[1].isdigit() and int(i.values[1]) < LANES and self._is_number(i.values[0]):
             return lane & int(i.values[1])
         if i.op not in _STEPS and i.op not in ("icmp", "select", "ashr"):

@@ -12,6 +12,7 @@ from tilewright.cpp.host.control_flow import condition_of, definitions_of, loops
 from tilewright.cpp.host.debug_info import DebugInfo, Line, location_of
 from tilewright.cpp.host.fission import HALVES, LEAVES, NEXT, SCALARS, Barrier, Split, addressed_names, names_in
 from tilewright.cpp.host.guards import IN_BLOCK, IN_PLANE
+from tilewright.cpp.host.lanes import WITHIN
 from tilewright.cpp.host.liveness import live
 from tilewright.cpp.host.names import Names
 from tilewright.cpp.host.permutations import Reads
@@ -59,7 +60,7 @@ def region_functions(
     frame += [f"ptr %tw.even{kernel.frame.index(name)}" for name in kernel.even]
     own = ["i64 %tw.thread", "i32 %tw.outcome", "ptr %tw.votes"]
     own += ["i64 %tw.lane", "ptr %tw.given", "ptr %tw.taken", "ptr %tw.masks"] if kernel.by_warps else []
-    own += ["i64 %tw.slot"] if kernel.by_warps else []
+    own += ["i64 %tw.slot", f"i32 {WITHIN}"] if kernel.by_warps else []
     given, texts = ", ".join([*parameters, *own, *frame]), []
 
     def add(

@@ -275,7 +275,7 @@ $kept
   %over = and i32 $width, 31
   %whole = icmp eq i32 %over, 0
   %row = icmp eq i32 $width, %count
-  %fits = or i1 %whole, %row
+  %fits = $fits
   br i1 %fits, label %placed, label %unfit
 unfit:
   ret i32 -1

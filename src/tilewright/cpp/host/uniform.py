@@ -13,7 +13,7 @@ from tilewright.cpp.host.control_flow import condition_of, definitions_of, succe
 from tilewright.frontend.cpp.llvm_instruction import instruction
 from tilewright.ir.reachable import reachable
 
-_OF_THREAD = {"%tw.c0", "%tw.c1", "%tw.c2", "%tw.c12", "%tw.thread", "%tw.flat", "%tw.rank"}  # threadIdx
+_OF_THREAD = {"%tw.c0", "%tw.c1", "%tw.c2", "%tw.c12", "%tw.thread", "%tw.flat", "%tw.rank", "%tw.within"}  # threadIdx
 
 
 @dataclass(frozen=True)

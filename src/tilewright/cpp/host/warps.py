@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from tilewright.cpp.host.fission import HALVES, LEAVES, Split
 from tilewright.cpp.host.guards import IN_BLOCK
+from tilewright.cpp.host.lanes import LANES
 from tilewright.cpp.host.liveness import live as variables_live
 from tilewright.cpp.host.names import Names
-from tilewright.cpp.host.permutations import LANES, Reads
+from tilewright.cpp.host.permutations import Reads
 from tilewright.cpp.host.regions import (
     even_counts,
     frame_pointers,
@@ -95,11 +96,12 @@ def _call(
     frame: Sequence[str],
     slot: str,
     *more: str,
+    within: str = "0",
 ) -> str:
     """The call of the function ``region`` for a lane by values whose names begin with ``own``; ``words`` are what lanes
     give, and what they get, ``slot`` is the place of the lane in variables of ``frame`` that may be of its warp
-    only, and ``more`` follows."""
-    others = [f"i64 %{own}.wide", *(f"ptr {name}" for name in (*words, "%masks")), f"i64 {slot}"]
+    only, ``within`` is what `lanes.py` says, and ``more`` follows."""
+    others = [f"i64 %{own}.wide", *(f"ptr {name}" for name in (*words, "%masks")), f"i64 {slot}", f"i32 {within}"]
     others += [*(f"ptr {name}" for name in frame), *more]
     return region_call(region, arguments, coordinates, f"%{own}.thread", others)
 
@@ -132,7 +134,9 @@ def _together(
         few = k in kernel.guards and len(ends) == 1
         region_name = names.permuted(k) if found else names.even(k) if k in even else names.region(k)
         region_name = names.some(k) if few else region_name
-        call = _call(region_name, arguments, f"r{k}", [f"%r{k}.x", "%y", "%z"], words, own, f"%r{k}.wide")
+        call = _call(
+            region_name, arguments, f"r{k}", [f"%r{k}.x", "%y", "%z"], words, own, f"%r{k}.wide", within=f"%r{k}.number"
+        )
         asked = _asked(kernel, k, names, arguments, words, own, locations[1]) if few else []
         to = [line for end in ends for line in _goes_on(kernel, k, end, live, permuted, finished)]
         exchange = _Exchange.of(kernel, k, ends, permuted)
@@ -152,6 +156,7 @@ def _together(
         kept=[f"  %l{i} = alloca [{LANES} x {kernel.allocas[name]}], align 64" for i, name in owned]
         + [f"  %even{i} = alloca {kernel.allocas[name]}" for i, name in owned]
         + arrays,
+        fits="and i1 %whole, true" if kernel.whole_warps else "or i1 %whole, %row",
         width="%c6" if rows else "%plane",
         rows="%c7" if rows else "1",
         cases=" ".join(f"i32 {k}, label %r{k}.enter" for k in starts),
