@@ -127,3 +127,19 @@ def test_what_leaves_the_block_runs_beside_what_is_stored() -> None:
     check(HoistMma(), kernel(before), kernel(before))
     moved = HEAD + FIRST + CHANGE.replace("%none", "%other") + WEIGHTS + end
     check(HoistMma(), kernel(before.replace(put, "")), kernel(moved))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_is_exchanged_through_memory_of_its_own_goes_along(again: bool) -> None:
+    """Where something else is stored there, too, the load would see that."""
+    memory = ROWS.replace("f16", "f32")
+    exchange = f"""
+    %memory = gpu.shared_alloc() {{type = !{memory}}} : {memory}
+    gpu.shared_store(%memory, %none) {{vector = 2}}
+    %found = gpu.shared_load(%memory) {{type = !{TILE}, vector = 2}} : {TILE}
+    %scaled = add(%other, %found) : {TILE}"""
+    after = "\n    gpu.shared_store(%memory, %other) {vector = 2}" if again else ""
+    change = CHANGE.replace("%none", "%scaled")
+    moved = exchange + change + WEIGHTS + REST
+    stays = WEIGHTS + exchange + change + after + REST
+    check(HoistMma(), kernel(HEAD + FIRST + stays), kernel(HEAD + FIRST + (stays if again else moved)))
