@@ -158,6 +158,17 @@ def clamped(a, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[in
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
+def scaled(a, scales, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Each step scales the columns of its left operand."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO)
+        x = x * ct.load(scales, (k,), (K,), padding_mode=ct.PaddingMode.ZERO)[None, :]
+        total = ct.mma(x, ct.load(b, (k, j), (K, N), padding_mode=ct.PaddingMode.ZERO), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
 def summed(a, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
     """The left operand is a sum of two tiles."""
     i, j = ct.bid(0), ct.bid(1)
@@ -200,6 +211,9 @@ def run(kernel: Any, arguments: tuple[Any, ...], backend: str) -> Function:
     elif kernel is clamped:
         a, b, c, *_ = arguments
         wanted = np.maximum(a, 0).astype(np.float64) @ b.astype(np.float64)
+    elif kernel is scaled:
+        a, scales, b, c, *_ = arguments
+        wanted = (a * scales).astype(np.float64) @ b.astype(np.float64)
     elif kernel is in_steps:
         a, rows, b, c, m, _, k = arguments
         wanted = np.zeros(c.shape)
@@ -357,6 +371,21 @@ def test_left_operands_in_registers_race_without_the_barrier_before_the_next_fet
     with pytest.raises(Fault) as found, interpreter_backend(None, target="sm_90") as backend:
         run(clamped, (a, b, aligned((128, 64), np.float32), 64, 32, 16), backend)
     assert found.value.category == "race"
+
+
+@pytest.mark.parametrize("where", interpreters())
+@pytest.mark.parametrize(("tile", "ahead"), [((128, 128, 64), True), ((64, 128, 64), False), ((64, 32, 32), True)])
+def test_scales_of_columns_are_loaded_by_each_thread(where: str, tile: Tile, ahead: bool) -> None:
+    """A step ahead, unless one warp group has as many that fewer CTAs would share an SM."""
+    a, b = integers((2 * tile[0], 208), BF16), integers((208, 2 * tile[1]), BF16)
+    scales = aligned((208,), BF16)
+    scales[...] = np.random.default_rng(2).integers(-2, 3, scales.shape)
+    with interpreters()[where] as backend:
+        found = run(scaled, (a, scales, b, aligned((2 * tile[0], 2 * tile[1]), np.float32), *tile), backend)
+    (loop,) = (op for op in found.walk() if isinstance(op, For) and any(isinstance(o, Wgmma) for o in op.body.ops))
+    (load,) = (op for op in loop.body.ops if isinstance(op, GlobalLoad))
+    assert (load.result in loop.next_values) == ahead
+    assert not any(isinstance(op, (GpuMma, SharedStore)) for op in loop.walk())
 
 
 @pytest.mark.parametrize("where", interpreters())

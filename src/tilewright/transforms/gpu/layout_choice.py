@@ -27,12 +27,12 @@ from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.mma_loops import is_computed_from, readers
 
 VECTOR_BYTES = 16  # the widest access of a thread
-_FEW_ELEMENTS = 8  # of a thread
+_FEW_REGISTERS, _WORD = 8, 4  # of a thread, of so many bytes
 _LEAST_ROWS, _LEAST_COLUMNS = 16, 8  # of a product of float32 for tensor cores: those of an instruction
 _WORD = 4  # bytes
 _VECTOR_ELEMENTS = 4  # of tiles that no access to memory has a say in
 _Shape = tuple[int, ...]
-_BESIDE = Mma, Wgmma, memory.Load
+_BESIDE = Mma, Wgmma, memory.Load, LoadFetched
 
 
 def widest_access(op: memory.PointerMemoryOp, contiguity: Contiguity) -> tuple[tuple[int, ...], int]:
@@ -103,13 +103,16 @@ class AccessLayouts:
         load the same ones, and none waits for another one."""
         if isinstance(other, memory.Load):
             home = self.of(other)
+        elif isinstance(other, LoadFetched):
+            home = fetched_layout(other, self.warps)
         elif isinstance(other, Mma):
             home = self.cores.home(other)
         else:
             assert isinstance(other, Wgmma)
             home = other.sum_layout(self.warps)
         found = home.shrink(axis).reshape(op.result.tile.shape)
-        return found if found.num_registers <= _FEW_ELEMENTS else None
+        few = min(found.num_registers, found.num_registers * op.result.tile.element.bytes // _WORD)
+        return found if few <= _FEW_REGISTERS else None
 
     def _fit_stores(self, accesses: Sequence[memory.PointerMemoryOp]) -> None:
         """No more elements of a thread side by side than its widest store takes: the stores of a warp would have gaps,

@@ -180,8 +180,10 @@ def _below(x: Value, y: Value, b: Builder) -> Value:
 
 
 # Ops of warp groups beside which loads may run ahead.
-_OF_WARP_GROUPS = (Wgmma, WgmmaWait, MbarrierWait, MbarrierArrive, AsyncFence, TmaStoreWait)
-_OF_GATHERS = (*_OF_WARP_GROUPS, MbarrierExpect, TmaLoad, Barrier)
+_OF_WARP_GROUPS = (
+    *(Wgmma, WgmmaWait, AsyncFence, Barrier),
+    *(MbarrierArrive, MbarrierExpect, MbarrierWait, TmaLoad, TmaStoreWait),
+)
 
 
 def stores(loop: For) -> bool:
@@ -189,20 +191,20 @@ def stores(loop: For) -> bool:
     return any(isinstance(op, (MemoryOp, TmaStore)) and has_effect(op, Effect.WRITE) for op in loop.body.walk())
 
 
-def loads_ahead(loop: For, alias: AliasAnalysis, *, states: bool = False) -> list[AheadLoad]:
+def loads_ahead(loop: For, alias: AliasAnalysis, *, groups: bool = False) -> list[AheadLoad]:
     """The loads of ``loop`` that can run ahead: their addresses follow from the induction variable, and nothing stores
-    there. None in loops with jumps, nested loops or MMA ops of warp groups, unless these multiply ``states`` that the
-    loop carries, or what threads gather, if that is wanted; nor where no tile is loaded or copied."""
+    there. None in loops with jumps or nested loops, with MMA ops of warp ``groups`` unless that is wanted, nor where no
+    tile is loaded or copied."""
     nested = [op for op in loop.walk() if op is not loop]
     multiplies = any(isinstance(op, GpuMma) for op in loop.body.ops)
     copies = not multiplies and any(isinstance(op, AsyncCopy) for op in loop.body.ops)
     through_shared = SharedMemoryOp, AsyncCopy, AsyncWait, AsyncCommit
-    groups = _OF_GATHERS if copies else _OF_WARP_GROUPS if _has_state(loop) else ()
-    known = (*through_shared, *(groups if states else ()))
+    groups = groups and any(isinstance(op, Wgmma) for op in loop.body.ops)
+    known = (*through_shared, *(_OF_WARP_GROUPS if groups else ()))
     others = (Wgmma, *(() if multiplies or copies else through_shared))
     if any(isinstance(op, CONTROL_FLOW) or is_ordered(op) for op in nested):
         return []
-    if Wgmma not in known and any(isinstance(op, others) for op in nested):
+    if not groups and any(isinstance(op, others) for op in nested):
         return []
     writes = [op for op in nested if has_effect(op, SIDE_EFFECTS)]
     if not all(isinstance(op, (GlobalStore, *known)) for op in writes):
@@ -216,7 +218,7 @@ def loads_ahead(loop: For, alias: AliasAnalysis, *, states: bool = False) -> lis
     return found if copies or any(load.op.result.tile.rank for load in found) else []
 
 
-def _has_state(loop: For) -> bool:
+def has_state(loop: For) -> bool:
     """Whether warp groups multiply what ``loop`` carries, through shared memory: a step waits for the one before."""
     stored = [op.value for op in loop.body.ops if isinstance(op, SharedStore)]
     narrowed = reachable(stored, lambda v: v.op.operands if isinstance(v.op, (Cast, Permute, Reshape)) else ())
