@@ -9,6 +9,7 @@ from tilewright.ir.core import Function
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.rewrite import replace_ops
+from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.unrolling import written_out
 
@@ -35,7 +36,7 @@ class UnrollShortLoops(InPlacePass):
 def _trips(op: For) -> int:
     """How many iterations are to be written out, 0 where the loop is to stay."""
     simple = all(not o.regions or isinstance(o, (Reduce, Scan)) for o in op.body.ops)
-    carries = any(v.tile.size > 1 for v in op.inits)
+    carries = any(isinstance(v.type, TileType) and v.type.size > 1 for v in op.inits)
     if not (simple and carries) or any(isinstance(o, (Mma, MmaScaled)) for o in op.body.ops):
         return 0
     trips = constant_trip_count(op) or 0
