@@ -132,11 +132,9 @@ def _together(
         own = [*frame, *(f"%even{kernel.frame.index(name)}" for name in even.get(k, ()))]
         found = k in permuted and bool(permuted[k].lines)
         few = k in kernel.guards and len(ends) == 1
-        region_name = names.permuted(k) if found else names.even(k) if k in even else names.region(k)
-        region_name = names.some(k) if few else region_name
-        call = _call(
-            region_name, arguments, f"r{k}", [f"%r{k}.x", "%y", "%z"], words, own, f"%r{k}.wide", within=f"%r{k}.number"
-        )
+        whole = names.permuted(k) if found else names.even(k) if k in even else names.region(k)
+        name, at = names.some(k) if few else whole, [f"%r{k}.x", "%y", "%z"]
+        call = _call(name, arguments, f"r{k}", at, words, own, f"%r{k}.wide", within=f"%r{k}.number")
         asked = _asked(kernel, k, names, arguments, words, own, locations[1]) if few else []
         to = [line for end in ends for line in _goes_on(kernel, k, end, live, permuted, finished)]
         exchange = _Exchange.of(kernel, k, ends, permuted)

@@ -25,7 +25,7 @@ from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, with_body
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.stage_stores import MOST_BYTES, PIECE_ROWS, is_turned
-from tilewright.transforms.gpu.staged_operands import swizzle_of
+from tilewright.transforms.gpu.staged_operands import staged_type, swizzle_of
 from tilewright.transforms.gpu.wgmma_choice import (
     Choice,
     Operand,
@@ -33,7 +33,6 @@ from tilewright.transforms.gpu.wgmma_choice import (
     choose,
     only_used_in,
     staged_copies,
-    staged_type,
 )
 
 _WAITED = 2  # copies of what threads put into shared memory, whose MMA op is waited for before they put the next one

@@ -18,7 +18,7 @@ from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.reachable import operands_within, reachable
-from tilewright.ir.types import SharedType
+from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.layout_choice import widest_access
 
 COPIES = 3  # one that the MMA op in flight reads, and two that run ahead: benchmarks/results/gpu_products.md
@@ -144,3 +144,13 @@ def swizzled(shape: Sequence[int], inner: int, dtype: DType) -> SharedType | Non
     """How an operand of ``shape`` lies in shared memory along its axis ``inner``, if rows are long enough for that."""
     swizzle = swizzle_of(shape[inner] * dtype.bytes)
     return None if swizzle is None else SharedType(dtype, swizzled_layout(shape, inner, swizzle, dtype.bytes))
+
+
+def staged_type(t: TileType, k_axis: int = 0) -> SharedType | None:
+    """How an operand that is computed lies in shared memory, with k along ``k_axis``: along its columns, which threads
+    have side by side, unless these are too few to be swizzled."""
+    for inner in (1, 0) if t.rank == 2 else ():
+        found = swizzled(t.shape, inner, t.element)
+        if found is not None and readable(found, k_axis):
+            return found
+    return None

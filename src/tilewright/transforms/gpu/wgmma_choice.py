@@ -27,14 +27,14 @@ from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp, StoreView
 from tilewright.ir.ops.shape import Constant, Permute, Reshape
 from tilewright.ir.reachable import reachable
-from tilewright.ir.types import SharedType, TileType
+from tilewright.ir.types import SharedType
 from tilewright.transforms.gpu.staged_operands import (
     Staged,
     is_only_added,
     path_to,
     staged_operands,
+    staged_type,
     swizzle_of,
-    swizzled,
     tiles_loaded_for,
 )
 
@@ -337,16 +337,6 @@ def _is_computed(op: Mma, k: int, found: dict[Mma, Operands]) -> bool:
     value = (op.x, op.y)[k]
     in_registers = value.tile.element.bytes == 2 or isinstance(value.op, Interleave)
     return in_registers and value.tile.rank == 2 and _follows(value, found, transposed=k == 1)
-
-
-def staged_type(t: TileType, k_axis: int = 0) -> SharedType | None:
-    """How an operand that is computed lies in shared memory, with k along ``k_axis``: along its columns, which threads
-    have side by side, unless these are too few to be swizzled."""
-    for inner in (1, 0) if t.rank == 2 else ():
-        found = swizzled(t.shape, inner, t.element)
-        if found is not None and readable(found, k_axis):
-            return found
-    return None
 
 
 def _follows(value: Value, found: dict[Mma, Operands], *, transposed: bool = False) -> bool:
