@@ -118,7 +118,8 @@ def results(type: Any, x: Array, y: Array, z: Array, n: Array, d: Array) -> Iter
     for _, integer in INTEGERS.values():
         least, most = int(np.iinfo(integer).min), int(np.iinfo(integer).max)
         for way in WAYS.values():
-            whole = (0 if v != v else int(max(min(v, 2.0**70), -(2.0**70))) for v in way(a))
+            nan = least if integer is np.int64 else 0  # as the conversions of the hardware give it
+            whole = (nan if v != v else int(max(min(v, 2.0**70), -(2.0**70))) for v in way(a))
             yield np.array([min(max(v, least), most) for v in whole], np.int64), 0
         whole_numbers = (n >> 13).astype(integer).astype(np.float64)
         yield from ((towards(whole_numbers, way, type), 0) for way in WAYS)

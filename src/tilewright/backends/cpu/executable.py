@@ -187,7 +187,8 @@ class CpuExecutable:
     def _team_records(self, stubs: Any) -> dict[bool, Any]:
         """For launches in machine code: of our own team, and with True of that of the program, as far as there are."""
         wanted, theirs = threads.thread_count(), openmp.of_program()
-        found = {False: openmp.own_runtime(wanted, repeats=True)}
+        # Beside a team of the program ours is needed as soon as that sleeps; else it may be known later.
+        found = {False: openmp.own_runtime(wanted, repeats=theirs is not None)}
         if theirs is not None:
             openmp.find_members(theirs, theirs.threads())
             found[True] = self._suitable((theirs, theirs.threads()), wanted, wanted)
