@@ -53,7 +53,9 @@ _WARPS, _CTAS = 64, 32
 # ``benchmarks/gpu_memory.py --warps`` on an H100.
 _RESIDENT_BYTES, _RESIDENT_WARPS = 40 << 10, 32
 _RESIDENT_WARPS_TO_REDUCE = 16  # of loops that store nothing: cross entropy in 16,384 has 2,978 and 2,774 GB/s (H200)
-_LONG_LINE = 1024  # elements of one of several lines that are reduced
+# Elements of one of several lines that are reduced: layer norm of four rows of 4,096 has 3,759 GB/s with eight warps,
+# 2,194 with 16 (one H200).
+_LONG_LINE = 1024
 _OTHER_REGISTERS = 30  # of a thread, for what is no part of a large tile
 _ELEMENTS_OF_ONE_WARP = 32  # of a thread
 # Where rows are in parts of 8,192 elements, of which warps wait for each other only when all are summed up: on an H200
@@ -163,9 +165,7 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
     writes = any(has_effect(op, Effect.WRITE) for loop in loops for op in loop.walk())
     resident = _RESIDENT_WARPS if writes or not looped else _RESIDENT_WARPS_TO_REDUCE
     if any(_has_long_lines(op) and op.values[0].tile.size == size for op in function.ops_of(Reduce)):
-        resident = (
-            _RESIDENT_WARPS_TO_REDUCE  # layer norm of four rows of 4,096 has 3,759 GB/s with 8, 2,194 with 16 (H200)
-        )
+        resident = _RESIDENT_WARPS_TO_REDUCE
     sums = any(init.tile.size == size for loop in loops for init in loop.inits)
     if sums and not combined:  # its loops only move tiles
         return _warps_with(size, _ELEMENTS, _FEWEST)

@@ -27,7 +27,7 @@ from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.mma_loops import is_computed_from, readers
 
 VECTOR_BYTES = 16  # the widest access of a thread
-_FEW_REGISTERS, _WORD = 8, 4  # of a thread, of so many bytes
+_FEW_REGISTERS = 8  # of a thread
 _LEAST_ROWS, _LEAST_COLUMNS = 16, 8  # of a product of float32 for tensor cores: those of an instruction
 _WORD = 4  # bytes
 _VECTOR_ELEMENTS = 4  # of tiles that no access to memory has a say in
@@ -169,7 +169,7 @@ def _used_beside(op: memory.Load) -> tuple[Op, int] | None:
 
 
 def _found_by(index: Value) -> memory.Load | None:
-    """The load whose addresses ``index`` is part of, which only they and masks are."""
+    """The load whose addresses are computed from ``index``, element by element; None if there is none."""
     made = reachable([index], lambda v: [r for op in v.users if op.spec.elementwise for r in op.results])
     loads = [op for v in made for op in v.users if isinstance(op, memory.Load) and v is op.ptrs]
     return loads[0] if loads else None

@@ -14,11 +14,12 @@ from tilewright.ir.dtypes import bool_, int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
-from tilewright.ir.ops.arith import And, Cmp, Or, Select
+from tilewright.ir.ops.arith import And, Cast, Cmp, Or, Select
 from tilewright.ir.ops.gpu import tiles
 from tilewright.ir.ops.gpu.tma import Part
 from tilewright.ir.ops.linear import CombiningOp, Reduce, Scan
 from tilewright.ir.ops.shape import Constant, Iota, Reshape
+from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import Rewriter, clone_block, replace_ops
 from tilewright.ir.structured import emit_region
 from tilewright.ir.types import TileType
@@ -26,6 +27,7 @@ from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.combiners import TileCombiner, Tiles
 from tilewright.transforms.gpu.layout_choice import along_axis
 
+_REARRANGING = Reshape, tiles.BroadcastDistributed, tiles.ConvertLayout, Cast
 _FEWEST_OF_RUN = 8  # elements of a thread, of lines that several warps scan
 
 
@@ -51,8 +53,11 @@ class LowerReductions(InPlacePass):
 
 
 def _grows(value: Value, axis: int, facts: Contiguity) -> bool:
-    """Whether the elements of ``value`` are numbers that count along ``axis``."""
-    return value.tile.element.is_integer and facts.runs(value).contiguity[axis] >= value.tile.shape[axis]
+    """Whether the elements of ``value`` count along ``axis``: those of an iota, which all fit into its dtypes."""
+    steps = list(reachable([value], lambda v: v.op.operands if isinstance(v.op, _REARRANGING) else ()))
+    count = steps[-1].tile.size if isinstance(steps[-1].op, Iota) else 0
+    counts = count and all(v.tile.element.is_integer and v.tile.element.max >= count - 1 for v in steps)
+    return bool(counts) and facts.runs(value).contiguity[axis] >= value.tile.shape[axis]
 
 
 def _lowered(rewriter: Rewriter, op: CombiningOp, how: tuple[int, set[int]], b: Builder) -> list[Value]:

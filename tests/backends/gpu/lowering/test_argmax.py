@@ -23,6 +23,31 @@ def places(x, most, least, AXIS: ct.Constant[int], M: ct.Constant[int], N: ct.Co
     ct.store(least, (0,), ct.argmin(tile, axis=AXIS))
 
 
+def earlier(a, i, b, j):
+    takes = (a > b) | ((a == b) & (i < j))
+    return ct.where(takes, a, b), ct.where(takes, i, j)
+
+
+@ct.kernel
+def smallest_index(x, out, start, bits: ct.Constant[int]):
+    """The smallest index of the largest element, of indices that begin with ``start``."""
+    indices = (ct.arange(512, dtype=ct.int32) + start).astype(ct.int8 if bits == 8 else ct.int32)
+    _, found = ct.reduce((ct.load(x, (0,), (512,)), indices), 0, earlier, (-1, 0))
+    ct.store(out, (0,), ct.reshape(found.astype(ct.int32), (1,)))
+
+
+@pytest.mark.parametrize(("start", "bits"), [(0, 32), (2**31 - 200, 32), (0, 8), (-3, 8)])
+def test_indices_that_wrap_around(start: int, bits: int) -> None:
+    """Those beyond the largest number are smaller than those before."""
+    found, x = [], np.random.default_rng(start % 7).integers(0, 2, 512).astype(np.int32)
+    with interpreter_backend(4) as gpu, ptx_backend(2) as ptx:
+        for backend in ("reference", gpu, ptx):
+            out = np.zeros(1, np.int32)
+            ct.launch(None, (1,), smallest_index, (x, out, start, bits), backend=backend)
+            found.append(int(out[0]))
+    assert found == found[:1] * 3
+
+
 SHAPES = [(1, 512), (4, 256), (16, 32), (64, 8)]
 
 
