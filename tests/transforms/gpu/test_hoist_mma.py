@@ -97,6 +97,32 @@ def test_others_stay(old: str, new: str) -> None:
     check(HoistMma(), before, before)
 
 
+NUMBER = 'i32 = "n".scalar'
+FIND = "\n    %at = gpu.load(%numbers, _, _) : i32"
+ADD = """
+    %old = atomic_rmw(%numbers, %one, _) {kind = AtomicKind.ADD, memory_order = MemoryOrder.RELAXED, \
+memory_scope = MemoryScope.DEVICE} : i32"""
+STORE = """
+    if(%wanted) {types = ()} {
+      gpu.store(%numbers, %one, _)
+      yield([])
+    } {
+      yield([])
+    }"""
+
+
+@pytest.mark.parametrize(("between", "moves"), [("", True), (ADD, False), (STORE, False)])
+def test_loads_stay_behind_what_may_write(between: str, moves: bool) -> None:
+    """Where an MMA op needs a number that an atomic or a branch in front of it may have changed, it stays as well."""
+    found = CHANGE.replace("\n    %at = add(%j, %one) : i32", FIND)
+    given = f'{NUMBER}, %numbers: ptr<i32> = "numbers".base, %wanted: i1 = "wanted".scalar'
+    before, after = (
+        kernel(HEAD + FIRST + text + REST).replace(NUMBER, given)
+        for text in (WEIGHTS + between + found, found + WEIGHTS + between)
+    )
+    check(HoistMma(), before, after if moves else before)
+
+
 def test_blocks_whose_sums_fill_the_registers_stay() -> None:
     """Eight sums of 32 registers of each thread, and an operand."""
     more = "".join(f"\n    %more{k} = gpu.wgmma(%x, %y, %none) : {TILE}" for k in range(4))

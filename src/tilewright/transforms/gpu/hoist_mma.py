@@ -12,7 +12,7 @@ from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import live_sums
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.effects import is_pure
+from tilewright.ir.effects import is_ordered, is_pure
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedAlloc, SharedLoad, SharedStore
@@ -164,10 +164,12 @@ class _Order:
             return sum(isinstance(user, SharedStore) for user in op.buffer.users) == 1  # else loads see another one
         if not isinstance(op, GlobalLoad):
             return is_pure(op) or isinstance(op, _MOVED)
-        puts = [o.map.op for o in self.left if isinstance(o, Put)]
-        written = {alias.parameter(m.base) if isinstance(m, ParameterMap) else None for m in puts}
-        written |= {alias.underlying_object(o.ptrs) for o in self.left if isinstance(o, GlobalStore)}
-        return op.is_weak and not may_alias(alias.underlying_object(op.ptrs), written)
+        others = [o for outer in self.left for o in outer.walk()]
+        maps = [o.map.op for o in others if isinstance(o, Put)]
+        written = {alias.parameter(m.base) if isinstance(m, ParameterMap) else None for m in maps}
+        written |= {alias.underlying_object(o.ptrs) for o in others if isinstance(o, GlobalStore)}
+        free = op.is_weak and not any(is_ordered(o) for o in others)
+        return free and not may_alias(alias.underlying_object(op.ptrs), written)
 
 
 def _operands(op: Op) -> Sequence[Value]:
