@@ -1,11 +1,12 @@
 """Kernels that wait for memory: the backends gpu and triton beside hand-written Triton and PyTorch, in one process.
 
-    python benchmarks/gpu_memory.py [--rows TEXT ...] [--warps] [--json FILE]
+    python benchmarks/gpu_memory.py [--rows TEXT ...] [--without SIDE ...] [--turns N] [--warps] [--json FILE]
 
 Ours are compiled as they stand, with no option; the hand-written ones have the best of 4, 8 and 16 warps. Where the
 original ``cuda.tile`` can be imported, it runs the same source. All take turns; the numbers are medians, each run with
 a cold L2 cache. ``copy`` is PyTorch's copy of as many bytes. ``--warps`` also measures what the backend gpu would reach
-with each number of warps. Results are compared with PyTorch's. First a few processes fill the caches of the compilers.
+with each number of warps. Results are compared with PyTorch's. First a few processes fill the caches of the compilers,
+and each side is launched a few times: the first launches of a kernel take several times as long on the CPU.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -41,8 +42,11 @@ import tilewright as ct  # noqa: E402
 DEVICE = os.environ.get("BENCHMARK_DEVICE", "cuda")  # with cpu, the rows are only made
 TURNS, RUNS = 5, 6
 WARPS = (4, 8, 16)
-PEERS = ("triton", "torch", "cuda.tile")
+WARM = 8  # launches of a side before it is timed: after five its launches are machine code
+COLUMNS = ["gpu", "triton", "Triton by hand", "torch", "cuda.tile"]
 BYTES = 1 << 28  # of the largest array, where nothing else is said
+
+SLOW_TO_COMPILE = ("x32768", "x65536", "x131072", "softmax f32")  # rows for which the original takes up to a minute
 
 bf16, f16, f32 = torch.bfloat16, torch.float16, torch.float32
 
@@ -56,11 +60,13 @@ class Row:
     kernel: str
     grid: tuple[int, ...]
     arguments: tuple[Any, ...]
-    hand: Callable[[int], None]  # with this number of warps
+    hand: Callable[[int], None] | None  # with this number of warps
     out: torch.Tensor
     expected: Callable[[], torch.Tensor]
     peer: Callable[[], Any] | None = None  # PyTorch
     tolerance: float = 4e-3
+    compiled: Callable[[], Any] | None = None  # by torch.compile
+    kernels: ModuleType = ours
     errors: dict[str, str] = field(default_factory=dict)
 
 
@@ -309,7 +315,7 @@ def rows_of(wanted: list[str]) -> Iterator[Row]:
 
 
 def ours_with(row: Row, backend: str, warps: int | None = None) -> Callable[[], None]:
-    kernel = getattr(ours, row.kernel)
+    kernel = getattr(row.kernels, row.kernel)
     if warps is not None:
         kernel = kernel.replace_options(backend, num_warps=warps)
     stream = torch.cuda.current_stream()
@@ -317,38 +323,42 @@ def ours_with(row: Row, backend: str, warps: int | None = None) -> Callable[[], 
 
 
 @functools.cache
-def original() -> ModuleType | None:
-    """Our kernels as those of the original ``cuda.tile``; None where that cannot be imported."""
+def original(kernels: ModuleType) -> ModuleType | None:
+    """The kernels as those of the original ``cuda.tile``; None where that cannot be imported."""
     with contextlib.suppress(ImportError):
         importlib.import_module("cuda.tile")
-        module = ModuleType("original_kernels")
-        module.__file__ = ours.__file__
+        assert kernels.__file__ is not None
+        module = ModuleType(f"original_{kernels.__name__}")
+        module.__file__ = kernels.__file__
         sys.modules[module.__name__] = module
-        text = Path(ours.__file__).read_text().replace("import tilewright as ct", "import cuda.tile as ct")
-        exec(compile(text, ours.__file__, "exec"), module.__dict__)
+        text = Path(kernels.__file__).read_text().replace("import tilewright as ct", "import cuda.tile as ct")
+        exec(compile(text, kernels.__file__, "exec"), module.__dict__)
         return module
     return None
 
 
 def launched_by_original(row: Row) -> Callable[[], None]:
-    module = original()
+    module = original(row.kernels)
     assert module is not None
     kernel, stream = getattr(module, row.kernel), torch.cuda.current_stream()
     return lambda: module.ct.launch(stream, row.grid, kernel, row.arguments)
 
 
-def sides_of(row: Row, warps: bool) -> dict[str, Callable[[], Any]]:
+def sides_of(row: Row, warps: bool, without: Sequence[str]) -> dict[str, Callable[[], Any]]:
     sides: dict[str, Callable[[], Any]] = {"gpu": ours_with(row, "gpu"), "triton": ours_with(row, "triton")}
-    for w in WARPS:
+    for w in WARPS if row.hand is not None else ():
         sides[f"hand {w}"] = functools.partial(row.hand, w)
     if row.peer is not None:
         sides["torch"] = row.peer
-    if original() is not None:
+    if row.compiled is not None:
+        sides["compiled"] = row.compiled
+    slow = "in_steps" not in row.name and any(text in row.name for text in SLOW_TO_COMPILE)
+    if not slow and original(row.kernels) is not None:
         sides["cuda.tile"] = launched_by_original(row)
     if warps:
         for w in (1, 2, *WARPS, 32):
             sides[f"gpu {w}"] = ours_with(row, "gpu", w)
-    return sides
+    return {name: run for name, run in sides.items() if name.split()[0] not in without}
 
 
 @functools.cache
@@ -373,33 +383,39 @@ def time_of(run: Callable[[], Any], runs: int = RUNS) -> float:
     return statistics.median(start.elapsed_time(end) for start, end in events)
 
 
+THEIRS = ("torch", "compiled")  # which may have results of their own, and are right
+
+
 def working(row: Row, sides: dict[str, Callable[[], Any]]) -> dict[str, Callable[[], Any]]:
     """The sides whose results are right; why others are left out is added to the row's errors."""
-    expected = row.expected().double()
+    expected = None if math.isinf(row.tolerance) else row.expected().double()
     found = {}
     for name, run in sides.items():
         try:
-            if name != "torch":
-                row.out.fill_(math.nan)
+            compares = expected is not None and name not in THEIRS
+            if compares:
+                row.out.fill_(math.nan if row.out.is_floating_point() else -1)
             run()
             torch.cuda.synchronize()
-            error = 0.0 if name == "torch" else float((row.out.double() - expected).norm() / expected.norm())
+            error = float((row.out.double() - expected).norm() / expected.norm()) if compares else 0.0
             if not error <= row.tolerance:
                 raise ArithmeticError(f"error {error:.2e}")
+            for _ in range(WARM):
+                run()
             found[name] = run
         except Exception as e:  # noqa: BLE001 - a side that cannot run it is none
             row.errors[name] = f"{type(e).__name__}: {str(e)[:200]}"
     return found
 
 
-def measure(row: Row, warps: bool) -> dict[str, float]:
+def measure(row: Row, warps: bool, without: Sequence[str], turns: int) -> dict[str, float]:
     """GB/s of each side."""
-    sides = working(row, sides_of(row, warps))
+    sides = working(row, sides_of(row, warps, without))
     source, target = buffers(row.moved // 2)
     sides["copy"] = lambda: target.copy_(source)
     times: dict[str, list[float]] = {name: [] for name in sides}
     order = list(sides)
-    for turn in range(TURNS):
+    for turn in range(turns):
         for name in order[turn % len(order) :] + order[: turn % len(order)]:
             times[name].append(time_of(sides[name]))
     return {name: row.moved / statistics.median(found) / 1e6 for name, found in times.items()}
@@ -407,11 +423,11 @@ def measure(row: Row, warps: bool) -> dict[str, float]:
 
 def report(row: Row, rates: dict[str, float], warps: bool) -> None:
     hand = max((rate for name, rate in rates.items() if name.startswith("hand")), default=math.nan)
-    best = max(rate for name, rate in rates.items() if name in PEERS or name.startswith("hand"))
-    mine = rates.get("gpu", math.nan)
-    cells = [rates.get("triton", math.nan), hand, *(rates.get(name, math.nan) for name in PEERS[1:])]
-    others = " | ".join("" if math.isnan(rate) else f"{rate:.0f}" for rate in cells)
-    print(f"| {row.name} | {mine:.0f} | {others} | {mine / best:.3f} | {mine / rates['copy']:.3f} |", flush=True)
+    shown = {name: hand if name == "Triton by hand" else rates.get(name, math.nan) for name in COLUMNS}
+    best = max((r for name, r in shown.items() if name != "gpu" and not math.isnan(r)), default=math.nan)
+    cells = ["" if math.isnan(rate) else f"{rate:.0f}" for rate in shown.values()]
+    cells += [f"{shown['gpu'] / other:.3f}" for other in (best, rates["copy"])]
+    print(f"| {row.name} | {' | '.join(cells)} |", flush=True)
     if warps:
         tried = ", ".join(f"{n} {r / best:.3f}" for n, r in rates.items() if n[:4] in ("gpu ", "hand"))
         print(f"    {tried}", flush=True)
@@ -430,7 +446,10 @@ def fill_caches(count: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", nargs="*", default=[], help="those whose name contains one of these")
+    parser.add_argument("--without", nargs="*", default=[], help="sides, such as hand or cuda.tile, to leave out")
+    parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--warps", action="store_true", help="also try each number of warps")
+    parser.add_argument("--filled", action="store_true", help="the caches of the compilers are filled")
     parser.add_argument("--json", help="write all rates here")
     parser.add_argument("--share", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -438,20 +457,22 @@ def main() -> None:
         mine, count = map(int, arguments.share.split("/"))
         for number, row in enumerate(rows_of(arguments.rows)):
             if number % count == mine:
-                for run in sides_of(row, arguments.warps).values():
+                for run in sides_of(row, arguments.warps, arguments.without).values():
                     with contextlib.suppress(Exception):  # what fails is told when it is measured
                         run()
                         torch.cuda.synchronize()
         return
     start = time.perf_counter()
-    fill_caches(min(16, os.cpu_count() or 1))
+    if not arguments.filled:
+        fill_caches(min(16, os.cpu_count() or 1))
     print(f"caches filled in {time.perf_counter() - start:.0f} s")
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, GB/s\n")
-    print("| work | gpu | triton | Triton by hand | torch | cuda.tile | gpu to best | gpu to copy |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    COLUMNS[:] = [name for name in COLUMNS if name.split()[-1] not in arguments.without]
+    print(f"| work | {' | '.join(COLUMNS)} | gpu to best | gpu to copy |")
+    print(f"|---|{'---:|' * (len(COLUMNS) + 2)}", flush=True)
     found = []
     for row in rows_of(arguments.rows):
-        rates = measure(row, arguments.warps)
+        rates = measure(row, arguments.warps, arguments.without, arguments.turns)
         report(row, rates, arguments.warps)
         found.append({"name": row.name, "rates": rates, "errors": row.errors})
         if arguments.json:
