@@ -86,6 +86,23 @@ def test_a_region_has_each_thread_once(own: OwnTeam) -> None:
         assert not own.runtime.in_parallel()
 
 
+def test_a_thread_that_loses_its_processor_takes_turns(own: OwnTeam) -> None:
+    """It gives that up for a while after each turn, as long as others are known to want it."""
+    is_over = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        own._code.address("is_over")
+    )
+    times, second = (ctypes.c_int64 * 4)(0, 0, 0, 0), 10**9
+
+    def over(milliseconds: float, lost: float = 0) -> bool:
+        return is_over(times, second + int(milliseconds * 1e6), int(lost * 1e6))
+
+    assert not over(0) and not over(100, 0.1)  # nobody has taken it
+    assert not over(104, 4)  # back again
+    assert not over(106) and over(108)  # a turn
+    assert over(120)
+    assert not over(200)  # long ago
+
+
 def test_fewer_threads_where_the_system_gives_no_more(own: OwnTeam, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -12,6 +12,8 @@ declare i32 @sched_getcpu()
 declare i32 @sched_setaffinity(i32, i64, ptr)
 declare i32 @pthread_setspecific(i32, ptr)
 declare ptr @pthread_getspecific(i32)
+declare i32 @clock_gettime(i32, ptr)
+declare i32 @nanosleep(ptr, ptr)
 declare i64 @syscall(i64, ...)  ; futex: FUTEX_WAIT is 128, FUTEX_WAKE 129, among the threads of one process
 
 ; Wake two of the threads that sleep, which do the same.
@@ -55,10 +57,92 @@ end:
 }
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
+; Nanoseconds of a clock.
+define internal i64 @now(i32 %clock) {
+  %time = alloca [2 x i64], align 8
+  %failed = call i32 @clock_gettime(i32 %clock, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest.at = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest.at
+  %whole = mul i64 %seconds, 1000000000
+  %sum = add i64 %whole, %rest
+  ret i64 %sum
+}
+
+; Note in `%times` that this thread has its processor anew: both clocks, and since when.
+define internal void @start_turn(ptr %times) {
+  %now = call i64 @now(i32 1)
+  %ran = call i64 @now(i32 3)
+  %ran.at = getelementptr i64, ptr %times, i64 1
+  %since.at = getelementptr i64, ptr %times, i64 2
+  store i64 %now, ptr %times
+  store i64 %ran, ptr %ran.at
+  store i64 %now, ptr %since.at
+  ret void
+}
+
+; Whether a thread whose turn `%times` notes should give its processor up at `%now`, as it shares that and has had it for
+; long; `%lost`: for how long it had none although it did not sleep, since it was asked before.
+define zeroext i1 @is_over(ptr %times, i64 %now, i64 %lost) {
+  %since.at = getelementptr i64, ptr %times, i64 2
+  %until.at = getelementptr i64, ptr %times, i64 3
+  %is.taken = icmp sge i64 %lost, 500000
+  br i1 %is.taken, label %others, label %known
+others:
+  %until.new = add i64 %now, $shared
+  store i64 %until.new, ptr %until.at
+  store i64 %now, ptr %since.at
+  ret i1 false
+known:
+  %until = load i64, ptr %until.at
+  %since = load i64, ptr %since.at
+  %length = sub i64 %now, %since
+  %is.shared = icmp slt i64 %now, %until
+  %is.long = icmp sge i64 %length, $turn
+  %over = and i1 %is.shared, %is.long
+  ret i1 %over
+}
+
+; Between launches: where another thread shares the processor of this one, give that up before it is taken in the midst
+; of a launch, which would wait for this thread until its next turn; launches go on without it meanwhile.
+define internal void @take_turns(ptr %times) {
+  %pause = alloca [2 x i64], align 8
+  %ran.at = getelementptr i64, ptr %times, i64 1
+  %now = call i64 @now(i32 1)
+  %before = load i64, ptr %times
+  %passed = sub i64 %now, %before
+  %is.long = icmp sge i64 %passed, 1000000
+  br i1 %is.long, label %compare, label %decide
+compare:
+  %ran.before = load i64, ptr %ran.at
+  %ran = call i64 @now(i32 3)
+  store i64 %now, ptr %times
+  store i64 %ran, ptr %ran.at
+  %ran.since = sub i64 %ran, %ran.before
+  %lost = sub i64 %passed, %ran.since
+  br label %decide
+decide:
+  %lost.known = phi i64 [ 0, %0 ], [ %lost, %compare ]
+  %over = call zeroext i1 @is_over(ptr %times, i64 %now, i64 %lost.known)
+  br i1 %over, label %rest, label %end
+rest:
+  %nanoseconds.at = getelementptr i64, ptr %pause, i64 1
+  store i64 0, ptr %pause
+  store i64 $rest, ptr %nanoseconds.at
+  %woken = call i32 @nanosleep(ptr %pause, ptr null)
+  call void @start_turn(ptr %times)
+  br label %end
+end:
+  ret void
+}
+
 ; What the thread of this number does for ever: call the code of each launch after the one that was the latest when it was
 ; asked for. It looks for the next one actively for a while, and then sleeps.
 define void @serve(i64 %number, i32 %latest) {
   %avoided = alloca i32, align 4
+  %times = alloca [4 x i64], align 8
+  store [4 x i64] zeroinitializer, ptr %times
+  call void @start_turn(ptr %times)
   store i32 -1, ptr %avoided
   %mine = inttoptr i64 %number to ptr
   %set = call i32 @pthread_setspecific(i32 $key, ptr %mine)
@@ -79,6 +163,7 @@ sleep:
   %before.sleep = atomicrmw add ptr $sleepers, i32 1 seq_cst
   %slept = call i64 (i64, ...) @syscall(i64 $futex, ptr $epoch, i64 128, i32 %seen, ptr null, ptr null, i64 0)
   %before.wake = atomicrmw sub ptr $sleepers, i32 1 seq_cst
+  call void @start_turn(ptr %times)
   br label %wait
 join:
   call void @make_way(ptr %avoided)
@@ -106,6 +191,7 @@ work:
 left:
   %called.now = phi i32 [ %called, %enter ], [ %called, %once ], [ %called, %first ], [ %launch, %work ]
   %before.end = atomicrmw sub ptr $state, i64 1 seq_cst
+  call void @take_turns(ptr %times)
   br label %wait
 }
 

@@ -18,6 +18,9 @@ _CLOSED = 1 << 62
 # Some 75 us on the Xeon of benchmarks/results/cpu_notes.md: longer than a thread that sleeps is late. For longer yet it
 # would keep threads of other libraries from their processors, and one that calls sched_yield() Linux lets wait.
 _LOOKS = 4000
+# Nanoseconds: for how long a processor counts as shared after another thread has taken it from one of the team, how
+# long that one keeps it then, less than Linux lets it, and how long it does without (benchmarks/results/cpu_notes.md).
+_SHARED, _TURN, _REST = 50_000_000, 3_000_000, 2_000_000
 # Words that threads share, and where they are: those that threads wait for share no pair of cache lines with others.
 _WORDS = {"epoch": 0, "sleepers": 4, "state": 128, "code": 256, "data": 264, "size": 272, "busy": 280, "launcher": 284}
 _WORDS |= {"launch": 288, "allowed": 384}
@@ -34,8 +37,9 @@ class OwnTeam:
         machine = os.uname().machine
         words = {name: f"getelementptr (i8, ptr @words, i64 {at})" for name, at in _WORDS.items()}
         system = {"key": key.value, "futex": _CALLS[machine], "pause": _PAUSES[machine], "mask_bytes": _MASK_BYTES}
-        text = filled(__file__, "own_team.ll", closed=_CLOSED, looks=_LOOKS, **system, **words)
-        code = native.compiler().MachineCode(text, forever=True)
+        times = {"shared": _SHARED, "turn": _TURN, "rest": _REST}
+        text = filled(__file__, "own_team.ll", closed=_CLOSED, looks=_LOOKS, **times, **system, **words)
+        self._code = code = native.compiler().MachineCode(text, forever=True)
         start = code.address("words")
         self._serve = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int32)(code.address("serve"))
         self._allowed = start + _WORDS["allowed"]
