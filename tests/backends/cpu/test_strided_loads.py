@@ -1,4 +1,5 @@
-"""Gathers of elements that are some apart: the same as on ``reference``, and nothing behind the last one is read."""
+"""Accesses to elements that are some apart, and to short rows: the same as on ``reference``, and nothing behind the last
+element is read or written."""
 
 from __future__ import annotations
 
@@ -67,3 +68,63 @@ def test_strided_loads(kernel: Any, dtype: str) -> None:
                 outs.append(np.zeros(2 * N, dtype))
                 ct.launch(None, (2,), kernel, (x, outs[-1], first, step), backend=backend)
             np.testing.assert_array_equal(*outs)
+
+
+@ct.kernel
+def into_every(x, out, first, STEP: ct.Constant[int]):
+    i = ct.bid(0) * N + ct.arange(N, dtype=ct.int32)
+    ct.scatter(out, i * STEP + first, ct.load(x, (ct.bid(0),), (N,)))
+
+
+@ct.kernel
+def into_some(x, out, first, STEP: ct.Constant[int]):
+    i, tile = ct.bid(0) * N + ct.arange(N, dtype=ct.int32), ct.load(x, (ct.bid(0),), (N,))
+    ct.scatter(out, i * STEP + first, tile, mask=tile % 3 == 1)
+
+
+@ct.kernel
+def pairs(x, out, first, STEP: ct.Constant[int]):
+    """``first`` of each 2 * STEP, and the one behind it, take each other's place."""
+    i = ct.bid(0) * N + ct.arange(N, dtype=ct.int32)
+    ct.scatter(out, i * STEP + first, ct.gather(x, i * STEP + 1))
+    ct.scatter(out, i * STEP + first + 1, ct.gather(x, i * STEP))
+
+
+@ct.kernel
+def interleaved(x, out, first, STEP: ct.Constant[int]):
+    """The columns of pairs and of fours take each other's place."""
+    tile = ct.load(x, (ct.bid(0),), (N * 4,)).reshape((N, 4))
+    a, b = ct.extract(tile, (0, 3), (N, 1)), ct.extract(tile, (0, 1), (N, 1))
+    c, d = ct.extract(tile, (0, 0), (N, 1)), ct.extract(tile, (0, 2), (N, 1))
+    joined = ct.cat((ct.cat((a, b), axis=1), ct.cat((c, d), axis=1)), axis=1)
+    ct.store(out, (ct.bid(0),), joined.reshape((N * 4,)))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float16", "int32", "float32", "float64"])
+@pytest.mark.parametrize("kernel", [into_every, into_some, pairs, interleaved], ids=lambda k: k.name)
+def test_strided_stores(kernel: Any, dtype: str) -> None:
+    x = np.random.default_rng(0).integers(0, 100, 2 * N * 5 + 1).astype(dtype)
+    for step in (1, 2, 3, 4, 5):
+        for count, first in ((2 * N * step, 0), ((2 * N - 1) * step + 1, 0), (2 * N * step - 5, -step - 1)):
+            outs = [at_the_end_of_a_page(np.full(max(count, 8 * N), 101, dtype)) for _ in range(2)]
+            for backend, out in zip(("cpu", "reference"), outs):
+                ct.launch(None, (2,), kernel, (x, out[-count:], first, step), backend=backend)
+            np.testing.assert_array_equal(*outs)
+
+
+@ct.kernel
+def short_rows(x, out, ROWS: ct.Constant[int], COLUMNS: ct.Constant[int]):
+    tile = ct.load(x, (ct.bid(0), ct.bid(1), 0), (ROWS, 1, COLUMNS))
+    ct.store(out, (ct.bid(0), ct.bid(1), 0), tile + tile)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("columns", [2, 4, 8, 16])
+def test_short_rows(dtype: str, columns: int) -> None:
+    """Rows of a part of a vector, apart from each other."""
+    for rows, width in ((64, columns), (50, columns), (50, columns - 1)):
+        x, outs = np.random.default_rng(0).integers(0, 100, (rows, 3, width)).astype(dtype), []
+        for backend in ("cpu", "reference"):
+            outs.append(np.zeros((rows, 3, width), dtype))
+            ct.launch(None, (2, 3), short_rows, (x, outs[-1], 32, columns), backend=backend)
+        np.testing.assert_array_equal(*outs)

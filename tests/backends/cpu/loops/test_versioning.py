@@ -151,3 +151,20 @@ def test_a_nest_needs_a_version_for_whatever_its_checks_find() -> None:
         nest.versions = versions
         with pytest.raises(VerificationError, match=f"has no loops .*{message}"):
             verify_loop_form(function)
+
+
+def test_a_check_may_tell_that_all_elements_are_stored() -> None:
+    scatter = f"""
+      %from = reshape(%b) {{shape = (1)}} : ptr<f32>[1]
+      %count = reshape(%n) {{shape = (1)}} : i32[1]
+      nest([], [], []) {{{POINTERS}
+        %small = iota() {{type = !i32[256]}} : i32[256]
+        %ends = broadcast(%count) {{shape = (256)}} : i32[256]
+        %mask = cmp(%small, %ends) {{predicate = CmpPredicate.LT}} : i1[256]
+        %c = constant() {{value = 1.0, type = !f32[256]}} : f32[256]
+        store(%ptrs, %c, %mask)
+        yield([])
+      }}"""
+    check, nest = heads(scatter)
+    assert check == "%0 = check_load(_, []) {masked = true} : i1 {"
+    assert nest == 'nest([%0], [], []) {versions = ("plain", "bounds_checked"), unmasked_loads = (7)} {'

@@ -18,7 +18,15 @@ from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.fetch_ahead import fetch
 from tilewright.backends.cpu.codegen.index import as_value
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.position import ZERO, Coord, Mapper, Position, is_contiguous, strides_of
+from tilewright.backends.cpu.codegen.position import (
+    ZERO,
+    Coord,
+    Mapper,
+    Position,
+    common_step,
+    is_contiguous,
+    strides_of,
+)
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.views import LaneAddresses, ViewAccess
 from tilewright.backends.cpu.loops.vectorize import LONGEST_STEP
@@ -116,14 +124,13 @@ class Elements:
         offset = index.mul(builder, flat.base, item)
         address = builder.add(base, as_value(offset))
         if flat.pattern is None:
-            return LaneAddresses(address, None, True, flat.level)
-        if is_contiguous(flat.pattern):
-            if flat.pattern[0]:
-                address = builder.add(address, as_value(flat.pattern[0] * item))
-            return LaneAddresses(address, len(flat.pattern), True, flat.level)
-        return LaneAddresses(
-            lanes.addresses(builder, address, flat.pattern, item), len(flat.pattern), False, flat.level
-        )
+            return LaneAddresses(address, None, 1, flat.level)
+        count, step = len(flat.pattern), common_step(flat.pattern)
+        if not 0 < step <= LONGEST_STEP:
+            return LaneAddresses(lanes.addresses(builder, address, flat.pattern, item), count, 0, flat.level)
+        if flat.pattern[0]:
+            address = builder.add(address, as_value(flat.pattern[0] * item))
+        return LaneAddresses(address, count, step, flat.level)
 
     def _read(self, buffer: Buffer, shape: tuple[int, ...], position: Position) -> Element:
         flat = self.map.flatten(position, strides_of(shape))
@@ -134,7 +141,7 @@ class Elements:
         at = self.addresses(buffer, shape, position)
         builder, scalar = self.nest.builders[at.level], element_type(buffer.dtype)
         item = element_bytes(buffer.dtype)
-        if at.lanes is None or at.consecutive:
+        if at.step == 1:
             type_ = scalar if at.lanes is None else ir.VectorType(scalar, at.lanes)
             value = builder.load(builder.inttoptr(at.address, lanes.POINTER), align=item, typ=type_)
         else:
@@ -164,8 +171,10 @@ class Elements:
         value, builder = self.vector(element, at.lanes), self.nest.builder
         if isinstance(buffer.dtype, DType) and buffer.dtype.is_bool:
             value = builder.zext(value, I8 if at.lanes is None else ir.VectorType(I8, at.lanes))
-        if at.consecutive:
+        if at.step == 1:
             builder.store(value, builder.inttoptr(at.address, lanes.POINTER), align=element_bytes(buffer.dtype))
+        elif at.step:
+            lanes.strided_store(builder, value, at.address, at.step, element_bytes(buffer.dtype), None)
         else:
             lanes.scatter(builder, value, at.address, None, element_bytes(buffer.dtype))
 
@@ -317,14 +326,14 @@ def _load(self: Elements, op: Load, position: Position) -> Element:
     ptrs, mask, padding = op.ptrs, op.mask, op.padding
     if op in self.unmasked:
         mask = padding = None
-    at = pointers.locate(self, ptrs, position, longest=LONGEST_STEP if mask is None else 1)
+    at = pointers.locate(self, ptrs, position)
     others = [self.at(v, position) for v in (mask, padding) if v is not None]
     level = max([at.level, *(o.level for o in others)])
     builder, dtype = self.nest.builders[level], op.result.tile.element
     if at.lanes is None and mask is not None and others[0].lanes is not None:
         # One address for all lanes, which only some of them may read.
         address = Element(at.address, None, at.level)
-        at = LaneAddresses(self.vector(address, others[0].lanes), others[0].lanes, False, at.level)
+        at = LaneAddresses(self.vector(address, others[0].lanes), others[0].lanes, 0, at.level)
     chosen = None if mask is None else self.vector(others[0], at.lanes)
     loaded = Element(views.load_elements(self.state, builder, dtype, at, chosen, 0), at.lanes, level)
     if padding is None:

@@ -77,7 +77,7 @@ def fetch(
     builder: ir.IRBuilder, tile: ViewAccess, at: LaneAddresses, position: Position, distance: ir.Value, cache: int = 2
 ) -> None:
     """Fetch what is ``distance`` bytes after the vector ``at``, once for each line, into the first or second cache."""
-    if not at.consecutive or (position[-1].pattern or (0,))[0] * storage_bytes(tile.dtype) % LINE:
+    if at.step != 1 or (position[-1].pattern or (0,))[0] * storage_bytes(tile.dtype) % LINE:
         return
     ahead = builder.inttoptr(builder.add(at.address, distance), lanes.POINTER)
     arguments = [ahead, *(ir.Constant(I32, n) for n in (0, 4 - cache, 1))]  # to read, how near, data

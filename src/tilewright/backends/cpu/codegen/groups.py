@@ -155,7 +155,7 @@ def _inside(state: State, group: Group, unmasked: Mapping[Op, ir.Value]) -> ir.V
     loads = fused_ops(group.nest, group.values).ops
     tiles = [state.accesses[op] for op in loads if op.results and is_array_tile(op.result)]
     found = {id(t.inside): t.inside for t in [*tiles, *([group.store] if group.store else [])] if t.inside is not None}
-    return _conjunction(state, [*found.values(), *(unmasked[op] for op in loads if op in unmasked)])
+    return _conjunction(state, [*found.values(), *(unmasked[op] for op in (*loads, group.cause) if op in unmasked)])
 
 
 def _conjunction(state: State, conditions: list[ir.Value]) -> ir.Value | None:

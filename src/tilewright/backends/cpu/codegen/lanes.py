@@ -82,6 +82,39 @@ def strided_load(builder: ir.IRBuilder, address: ir.Value, type_: ir.VectorType,
     return value
 
 
+def strided_store(
+    builder: ir.IRBuilder, value: ir.Value, address: ir.Value, step: int, item: int, mask: ir.Value | None
+) -> None:
+    """Store elements of ``item`` bytes, ``step`` apart from ``address`` on, where ``mask``: ``step`` masked vectors."""
+    count = value.type.count
+    for k in range(step):
+        places = range(k * count, k * count + count)
+        pointer = builder.inttoptr(builder.add(address, ir.Constant(I64, k * count * item)), POINTER)
+        wanted: ir.Value = integers(I1, [at % step == 0 for at in places])
+        if mask is not None:
+            none = ir.Constant(mask.type, None)
+            wanted = merge(builder, mask, none, [count if at % step else at // step for at in places])
+        masked_store(builder, shuffle(builder, value, [at // step for at in places]), pointer, wanted, item)
+
+
+def load_runs(builder: ir.IRBuilder, runs: Sequence[ir.Value], type_: ir.VectorType, item: int) -> ir.Value:
+    """The vector of runs of consecutive elements, each from an address on."""
+    part = ir.VectorType(type_.element, type_.count // len(runs))
+    parts = [builder.load(builder.inttoptr(at, POINTER), align=item, typ=part) for at in runs]
+    while len(parts) > 1:
+        both = range(2 * parts[0].type.count)
+        parts = [merge(builder, a, b, both) for a, b in zip(parts[::2], parts[1::2])]
+    return parts[0]
+
+
+def store_runs(builder: ir.IRBuilder, value: ir.Value, runs: Sequence[ir.Value], item: int) -> None:
+    """Store runs of consecutive elements, each from an address on, in the order of the lanes."""
+    length = value.type.count // len(runs)
+    for k, at in enumerate(runs):
+        part = shuffle(builder, value, range(k * length, k * length + length))
+        builder.store(part, builder.inttoptr(at, POINTER), align=item)
+
+
 def gather(builder: ir.IRBuilder, pointers: ir.Value, mask: ir.Value | None, other: ir.Value, align: int) -> ir.Value:
     """The elements that a vector of pointers (i64) refers to."""
     lanes, scalar = other.type.count, other.type.element

@@ -74,11 +74,12 @@ def emit_store(state: State, nest: LoopNest, op: Store) -> None:
         position = open_chunks(elements.nest, shape, lanes)
         at = pointers.locate(elements, values[0], position)
         count = lanes if lanes > 1 else None
-        found = [elements.vector(elements.at(v, position), count) for v in values[1:]]
+        stored = values[1:2] if op in elements.unmasked else values[1:]
+        found = [elements.vector(elements.at(v, position), count) for v in stored]
         visit(elements, position)
         mask = found[1] if len(found) == 2 else None
         if count is not None and at.lanes is None:
-            at = LaneAddresses(elements.vector(Element(at.address, None, at.level), count), count, False, at.level)
+            at = LaneAddresses(elements.vector(Element(at.address, None, at.level), count), count, 0, at.level)
         dtype = values[1].tile.element
         views.store_elements(state, elements.nest.builder, dtype, at, mask, found[0])
         elements.nest.close()

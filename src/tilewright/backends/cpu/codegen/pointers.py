@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import scalars
-from tilewright.backends.cpu.codegen.position import Pattern, Position, is_uniform, strides_of
+from tilewright.backends.cpu.codegen.position import Pattern, Position, common_step, is_uniform, strides_of
 from tilewright.backends.cpu.codegen.state import storage_bytes
 from tilewright.backends.cpu.codegen.views import LaneAddresses
+from tilewright.backends.cpu.loops.vectorize import LONGEST_STEP
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.arith import Add, Cast, Mul, Sub
@@ -28,23 +29,17 @@ class _Line(NamedTuple):
     pattern: Pattern | None
 
 
-def locate(elements: Elements, ptrs: Value, position: Position, *, longest: int = 1) -> LaneAddresses:
-    """Where the elements lie that the pointers at ``position`` refer to: consecutive lanes, lanes that are up to
-    ``longest`` elements apart, or any."""
+def locate(elements: Elements, ptrs: Value, position: Position) -> LaneAddresses:
+    """Where the elements lie that the pointers at ``position`` refer to."""
     item = storage_bytes(ptrs.tile.pointee)
     if not is_uniform(position):
         line = _line(elements, ptrs, position)
-        step = 0 if line is None or line.pattern is None else _step(line.pattern, item)
-        if line is not None and 0 < step <= longest:
-            return LaneAddresses(line.first, len(line.pattern or ()), step == 1, line.level, step)
+        if line is not None and line.pattern is not None:
+            step, rest = divmod(common_step(line.pattern), item)
+            if 0 < step <= LONGEST_STEP and not rest:
+                return LaneAddresses(line.first, len(line.pattern), step, line.level)
     found = elements.at(ptrs, position)
-    return LaneAddresses(found.value, found.lanes, False, found.level)
-
-
-def _step(pattern: Pattern, item: int) -> int:
-    """How many elements of ``item`` bytes each lane is behind the one before; 0 where they differ in that."""
-    step = pattern[1] // item
-    return step if all(p == lane * step * item for lane, p in enumerate(pattern)) else 0
+    return LaneAddresses(found.value, found.lanes, 0, found.level)
 
 
 def _line(elements: Elements, value: Value, position: Position) -> _Line | None:

@@ -6,6 +6,7 @@ of the pattern never overlap; so splitting and joining coordinates works on the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from llvmlite import ir
@@ -53,6 +54,12 @@ def is_uniform(position: Position) -> bool:
 
 def is_contiguous(pattern: Pattern) -> bool:
     return all(p == pattern[0] + lane for lane, p in enumerate(pattern))
+
+
+def common_step(pattern: Pattern) -> int:
+    """How far each lane is behind the one before; 0 where they differ in that, or there is one."""
+    steps = {after - before for before, after in itertools.pairwise(pattern)}
+    return steps.pop() if len(steps) == 1 else 0
 
 
 def _coord(nest: Nest, base: Index, level: int, pattern: Pattern | None) -> Coord:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.nest import Nest
-from tilewright.backends.cpu.codegen.position import Coord, Pattern, Position, is_contiguous
+from tilewright.backends.cpu.codegen.position import Coord, Pattern, Position, common_step, is_contiguous
 from tilewright.backends.cpu.codegen.state import State, ViewBinding, storage_bytes
 from tilewright.backends.cpu.loops.fused import array_tiles, reshapes
+from tilewright.backends.cpu.loops.vectorize import LONGEST_STEP
 from tilewright.backends.vector import storage_type
 from tilewright.backends.vector.types import I1, I64
 from tilewright.ir.core import Op, Value
@@ -188,15 +190,15 @@ def address_range(builder: ir.IRBuilder, tile: ViewAccess) -> tuple[ir.Value, ir
 class LaneAddresses(NamedTuple):
     """Where the lanes of one element access lie.
 
-    One address when ``lanes`` is None, or the lanes are ``consecutive`` or, to be loaded without a mask, ``step``
-    elements apart; else a vector of addresses.
+    One address when ``lanes`` is None, or the lanes are ``step`` elements apart; else, where that is 0, a vector of
+    addresses, and the first ones of ``runs`` of consecutive lanes, where these are worth it.
     """
 
     address: ir.Value
     lanes: int | None
-    consecutive: bool
+    step: int
     level: int
-    step: int = 0  # 0 where it may be any
+    runs: Sequence[ir.Value] = ()
 
 
 def locate(nest: Nest, tile: ViewAccess, position: Position) -> LaneAddresses:
@@ -217,19 +219,34 @@ def locate(nest: Nest, tile: ViewAccess, position: Position) -> LaneAddresses:
             else:
                 moving.append((c.pattern, stride))
     if not fixed and not moving:
-        return LaneAddresses(address, None, True, level)
+        return LaneAddresses(address, None, 1, level)
     count = len(fixed[0][0] if fixed else moving[0][0])
     known = tuple(sum(p[lane] * s for p, s in fixed) for lane in range(count))
     builder = nest.builders[level]
-    if not moving and is_contiguous(known):
+    step = 0 if moving else common_step(known)
+    if 0 < step <= LONGEST_STEP:
         if known[0]:
             address = builder.add(address, as_value(known[0] * item))
-        return LaneAddresses(address, count, True, level)
+        return LaneAddresses(address, count, step, level)
     vector = lanes.addresses(builder, address, known, item)
     for pattern, stride in moving:
-        step = lanes.splat(nest.builders[0], as_value(index.mul(nest.builders[0], stride, item)), count)
-        vector = builder.add(vector, nest.builders[0].mul(step, lanes.integers(I64, pattern)))
-    return LaneAddresses(vector, count, False, level)
+        distance = lanes.splat(nest.builders[0], as_value(index.mul(nest.builders[0], stride, item)), count)
+        vector = builder.add(vector, nest.builders[0].mul(distance, lanes.integers(I64, pattern)))
+    starts = _runs([known, *(pattern for pattern, _ in moving)])
+    runs = [builder.extract_element(vector, as_value(lane)) for lane in starts]
+    return LaneAddresses(vector, count, 0, level, runs)
+
+
+def _runs(patterns: Sequence[Pattern]) -> Sequence[int]:
+    """The first lanes of runs of one length, whose lanes are neighbours by the first of ``patterns`` and alike by the
+    others; none where there are many runs."""
+    known, *others = patterns
+    count = len(known)
+    for length in (count // 2, count // 4, count // 8):
+        runs = [slice(at, at + length) for at in range(0, count, length)] if length > 1 else []
+        if runs and all(is_contiguous(known[r]) and all(len({*p[r]}) == 1 for p in others) for r in runs):
+            return [r.start for r in runs]
+    return ()
 
 
 def all_inside(nest: Nest, tile: ViewAccess, position: Position) -> tuple[ir.Value | None, int]:
@@ -291,16 +308,20 @@ def load_elements(
         if mask is not None:
             address = builder.select(mask, address, builder.ptrtoint(state.scratch, I64))
         value = builder.load(builder.inttoptr(address, lanes.POINTER), align=item, typ=stored)
-    elif at.consecutive:
+    elif at.step == 1:
         pointer = builder.inttoptr(at.address, lanes.POINTER)
         if mask is None:
             value = builder.load(pointer, align=item, typ=stored)
         else:
             value = lanes.masked_load(builder, pointer, mask, ir.Constant(stored, None), item)
-    elif at.step:
+    elif at.step and mask is None:
         value = lanes.strided_load(builder, at.address, stored, at.step, item)
+    elif at.runs and mask is None:
+        value = lanes.load_runs(builder, at.runs, stored, item)
     else:
-        value = lanes.gather(builder, at.address, mask, ir.Constant(stored, None), item)
+        apart = tuple(lane * at.step for lane in range(at.lanes))
+        pointers = lanes.addresses(builder, at.address, apart, item) if at.step else at.address
+        value = lanes.gather(builder, pointers, mask, ir.Constant(stored, None), item)
     register = emitter.to_register(dtype, value)
     if mask is None or (at.lanes is not None and padding == 0 and not _signed_zero(dtype, padding)):
         return register
@@ -329,7 +350,7 @@ def store_elements(
         if mask is not None:
             address = builder.select(mask, address, builder.ptrtoint(state.scratch, I64))
         builder.store(value, builder.inttoptr(address, lanes.POINTER), align=item)
-    elif at.consecutive:
+    elif at.step == 1:
         pointer = builder.inttoptr(at.address, lanes.POINTER)
         if mask is None and streaming:
             lanes.streaming_store(builder, value, pointer, at.lanes * item)
@@ -337,5 +358,9 @@ def store_elements(
             builder.store(value, pointer, align=item)
         else:
             lanes.masked_store(builder, value, pointer, mask, item)
+    elif at.step:
+        lanes.strided_store(builder, value, at.address, at.step, item, mask)
+    elif at.runs and mask is None:
+        lanes.store_runs(builder, value, at.runs, item)
     else:
         lanes.scatter(builder, value, at.address, mask, item)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.backends.cpu.loops.fused import FusedOps
 from tilewright.backends.cpu.loops.kinds import ELEMENTWISE, array_axis, by_squares, innermost
+from tilewright.backends.cpu.loops.ranges import KnownRanges
 from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.ops import arith, floats, memory
@@ -60,8 +61,14 @@ class FusionGroup(FusedOps):
             and op.result.tile.size > 1
             and op in deferred
             and remaining[op.result] > len(self.users.get(op.result, ()))
-            and (op.result in self._beside or cost(self.schedule, op.result) > CHEAP)
+            and (op.result in self._beside or (cost(self.schedule, op.result) > CHEAP and not self._is_told(op.result)))
         ]
+
+    def _is_told(self, value: Value) -> bool:
+        """Whether ``value`` is a mask of which ranges tell if it is true everywhere, so that loops seldom need it."""
+        t = value.tile
+        is_mask = not t.is_pointer and t.element.is_bool
+        return is_mask and KnownRanges(self.schedule.is_bound, 0).all_true(value)
 
     def loads(self) -> list[Op]:
         return [op for op in self.ops if isinstance(op, (memory.Load, memory.LoadView))]

@@ -46,7 +46,7 @@ _ROW_VECTORS = 4
 # norms and softmax backward were 1.1 to 1.25 times as fast; with four 1.2 to 1.45 times, but arrays of 16 MiB, others
 # at work beside it, were slower: RMS norm 0.84 times as fast as with one, with two 0.93.
 _STORED_VECTORS = 2
-LONGEST_STEP = 4  # elements, by which lanes are apart that are loaded as vectors and not gathered
+LONGEST_STEP = 4  # elements, by which lanes are apart that are accessed as vectors, not one by one
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class VectorizeNests(InPlacePass):
         root = root_of(nest)
         if root is not None and not isinstance(root, _BY_VECTORS):
             return 1
-        widest = widest_bytes([root.value] if isinstance(root, Store) and row_step(root.ptrs) == 1 else values)
+        widest = widest_bytes([root.value] if isinstance(root, Store) and _are_near(root.ptrs) else values)
         if widest == 1 and self.vector_bytes > _SAFE_BYTES and any(map(_rearranges, nest.body.ops)):
             return _SAFE_BYTES
         return max(1, self.vector_bytes // widest)
@@ -109,9 +109,14 @@ def _computed_from(value: Value) -> list[Value]:
     op = value.op
     if op is None or not is_fusible(op) or is_array_tile(value) or value.tile.size == 1:
         return []
-    if isinstance(op, Load) and (row_step(op.ptrs) or 0) in range(1, LONGEST_STEP + 1):
+    if isinstance(op, Load) and _are_near(op.ptrs):
         return [] if op.padding is None else [op.padding]
     return [v for v in op.operands if isinstance(v.type, TileType)]
+
+
+def _are_near(pointers: Value) -> bool:
+    """Whether neighbours in rows are near each other, so that they are accessed as vectors."""
+    return (row_step(pointers) or 0) in range(1, LONGEST_STEP + 1)
 
 
 def row_step(value: Value, known: dict[Value, int | None] | None = None) -> int | None:

@@ -85,11 +85,11 @@ class _Versioner(Rewriter):
         """For loads through pointers: whether the mask is true everywhere; whether nothing that is loaded is stored."""
         unmasked: dict[Op, Value] = {}
         disjoint: dict[Op, Value] = {}
-        if _one_by_one(root):
+        if _one_by_one(root) or isinstance(root, memory.Store):  # which loads nothing through pointers
             if isinstance(root, memory.PointerMemoryOp) and root.mask is not None and self._worth_checking(nest, root):
                 (unmasked[root],) = self._check(nest, root, root.mask, None, builder)
             return unmasked, disjoint
-        for op in fused.ops if not isinstance(root, memory.Store) else ():
+        for op in fused.ops:
             if not isinstance(op, memory.Load) or op.result.tile.size == 1:
                 continue
             masked, compared = possible_checks(self._ranges(nest, largest_search(op)), op, store)
