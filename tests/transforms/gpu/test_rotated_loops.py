@@ -45,6 +45,22 @@ def same_tile(a, b, out, T: ct.Constant[int]):
     ct.store(out, (0, 0), total.astype(out.dtype))
 
 
+@ct.kernel
+def listed(q, k, v, tiles, counts, out, T: ct.Constant[int]):
+    """Attention to the tiles of a list, whose numbers are loaded as tiles of one element."""
+    i = ct.bid(0)
+    queries = ct.load(q, (i, 0), (T, T))
+    most, total = ct.full((T, 1), -1e30, ct.float32), ct.zeros((T, T), ct.float32)
+    for n in range(ct.load(counts, (i,), (1,)).item()):
+        j = ct.load(tiles, (i, n), (1, 1)).item()
+        scores = ct.mma(queries, ct.transpose(ct.load(k, (j, 0), (T, T))), ct.zeros((T, T), ct.float32))
+        new = max(most, ct.max(scores, axis=1, keepdims=True))
+        weights = ct.exp2(scores - new)
+        total = ct.mma(weights.astype(q.dtype), ct.load(v, (j, 0), (T, T)), total * ct.exp2(most - new))
+        most = new
+    ct.store(out, (i, 0), total)
+
+
 HALF = np.zeros((256, 128), ml_dtypes.bfloat16)
 
 
@@ -70,6 +86,21 @@ def test_a_rotated_loop_does_the_same(keys: int) -> None:
         run(REFERENCE, form, (1,), q=q, k=k, v=v, out=result, scale=np.float32(0.1), keys=keys)
     np.testing.assert_array_equal(out[0], out[1])
     assert np.isfinite(out.astype(np.float32)).all()
+
+
+def test_numbers_of_tiles_are_loaded_for_both() -> None:
+    rng = np.random.default_rng(1)
+    q, k, v = ((rng.standard_normal((n, 32)) / 4).astype(ml_dtypes.bfloat16) for n in (96, 128, 128))
+    tiles, counts = rng.integers(0, 4, (3, 4)).astype(np.int32), np.array([4, 0, 1], np.int32)
+    out = np.full((2, 96, 32), np.nan, np.float32)
+    function = optimized(listed, q, k, v, tiles, counts, out[0], 32)
+    late = turned(function)
+    assert late is not function
+    verify(late)
+    for form, result in zip((function, late), out):
+        run(REFERENCE, form, (3,), q=q, k=k, v=v, tiles=tiles, counts=counts, out=result)
+    np.testing.assert_array_equal(out[0], out[1])
+    assert np.isfinite(out).all()
 
 
 @pytest.mark.parametrize("kernel", [stepping, same_tile])

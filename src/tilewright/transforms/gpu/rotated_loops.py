@@ -35,6 +35,13 @@ class Rotation:
     accumulators: int
     first: Op
 
+    @property
+    def numbers(self) -> set[Op]:
+        """The ops of ``late`` that compute numbers, such as of a tile of keys, which others may need in time."""
+        made = {v: op for op in self.late for v in op.results}
+        needed = reachable(filter(_is_number, made), lambda v: made[v].operands if v in made else ())
+        return {made[v] for v in needed if v in made}
+
 
 def rotate(function: Function, loops: Sequence[For]) -> bool:
     """Let the last of the two MMA ops in each of ``loops`` run one iteration late, if it can; whether any does."""
@@ -110,7 +117,7 @@ class _Rotator:
         body, rotation, values = self.loop.body, self.rotation, dict(self.values)
         values.update(zip(body.args, (variable, *carried)))
         for op in body.ops[:-1]:
-            if op in rotation.late and not all(_is_number(v) for v in op.results):
+            if op in rotation.late and op not in rotation.numbers:
                 continue
             self.b.insert(clone_op(op, values))
             if op is rotation.first and len(carried) == len(body.args):
