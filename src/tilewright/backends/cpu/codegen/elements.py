@@ -100,6 +100,10 @@ class Elements:
             self._known[key] = found
         return found
 
+    def give(self, value: Value, position: Position, element: Element) -> None:
+        """Have ``element`` be that of ``value`` at ``position``."""
+        self._known[value, position] = element
+
     def _computed(self, op: Op, position: Position) -> Element:
         rule: Callable[[Elements, Any, Position], Element] = _RULES.get(type(op), _elementwise)
         if self.state.lines is None:

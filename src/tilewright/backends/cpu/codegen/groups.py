@@ -78,7 +78,7 @@ def emit_loops(state: State, group: Group, body: Body, trimmed: Sequence[Trimmed
     unmasked = {ops[k]: state.scalar(v) for k, v in zip(nest.unmasked_loads, nest.unmasked)}
     disjoint = {ops[k]: state.scalar(v) for k, v in zip(nest.disjoint_loads, nest.disjoint)} if store else {}
     emit = _version(state, group, body, unmasked)
-    inside = _inside(state, group, unmasked)
+    inside = lies_inside(state, group, unmasked)
     compared = [
         views.may_fuse(state, _access(state, v), store, same)
         for v, same in zip(nest.overlapping, nest.same_index)
@@ -148,7 +148,7 @@ def _access(state: State, value: Value) -> ViewAccess:
     return state.accesses[value.op]
 
 
-def _inside(state: State, group: Group, unmasked: Mapping[Op, ir.Value]) -> ir.Value | None:
+def lies_inside(state: State, group: Group, unmasked: Mapping[Op, ir.Value]) -> ir.Value | None:
     """i1: does every view tile lie inside its array, and is every mask true? None when that is sure."""
     if "bounds_checked" not in group.nest.versions:
         return None

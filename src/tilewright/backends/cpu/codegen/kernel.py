@@ -20,7 +20,18 @@ from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.waiting_loops import may_wait
 from tilewright.backends.cpu import on_demand
-from tilewright.backends.cpu.codegen import atomics, control, memory, output, polls, records, reduce, shape, views
+from tilewright.backends.cpu.codegen import (
+    atomics,
+    control,
+    memory,
+    output,
+    polls,
+    records,
+    reduce,
+    shape,
+    strips,
+    views,
+)
 from tilewright.backends.cpu.codegen.drivers import Drivers, drivers
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.groups import bind_results, emit_elements, group_of
@@ -182,6 +193,9 @@ def _emit_nest(state: State, op: LoopNest) -> None:
     if op.buffers[0] is None:
         state.bind(op.results[0], element_of(state, value))
         return
+    if state.emit_strip is not None:
+        state.emit_strip(op)
+        return
     bind_results(state, op, 0)
     axis, group = op.transposed, group_of(state, op, 1)
     if op.panels:
@@ -231,7 +245,7 @@ _STATEMENTS: dict[type[Op], Callable[[State, Any], None]] = {
     LoopNest: _emit_nest,
     CheckLoad: _check_load,
     CopyBuffer: control.emit_copy,
-    For: control.emit_for,
+    For: strips.emit_for,
     Loop: control.emit_loop,
     If: control.emit_if,
     **dict.fromkeys((Yield, Continue, Break), control.emit_end),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen.loop_nests import NestWork
     from tilewright.backends.cpu.codegen.views import ViewAccess
     from tilewright.backends.native.lines import SourceLines
+    from tilewright.ir.ops.loops import LoopNest
 
 EmitBlock = Callable[["State", Block], None]
 
@@ -70,6 +71,7 @@ class State:
     nests: list[NestWork] = field(default_factory=list)
     ends: list[Ends] = field(default_factory=list)  # of the regions around
     waiting: int = 0  # loops around that may wait
+    emit_strip: Callable[[LoopNest], None] | None = None  # in a loop over strips: emits a part of a nest
     lines: SourceLines | None = None  # with TILEWRIGHT_DEBUG_INFO
 
     def slot(self, type_: ir.Type, count: int = 1) -> ir.Value:
