@@ -28,7 +28,10 @@ from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.base import Pass
+from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.fma_contraction import ContractFma
+from tilewright.transforms.gpu.lower_mma_scaled import LowerMmaScaled
+from tilewright.transforms.gpu.lower_packing import LowerPacking
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.sink_loads import SinkLoads
 from tilewright.transforms.gpu.tile_splitting import SplitTiles, cluster_size
@@ -129,6 +132,9 @@ def passes_to_ttir(target: GpuTarget, *, sink_loads: bool) -> tuple[Pass, ...]:
     """The passes that do not depend on the number of warps, and why in this order."""
     return (
         LowerReports(),  # after the split, which leaves alone what reports; it makes accesses like others
+        LowerMmaScaled(),
+        LowerPacking(),
+        ExpandViews(),  # so that no control flow of TTIR carries a view
         ContractFma(target),  # after the split, which looks for MMA ops; before what counts ops
         *([SinkLoads()] if sink_loads else []),  # last of those that move loads
     )

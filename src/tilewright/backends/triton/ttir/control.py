@@ -48,7 +48,7 @@ class ForContinuation(Continuation):
         return list(self.carried)
 
     def leave(self, s: LoweringState, op: Op) -> list[Val]:
-        return s.flat(op.operands)
+        return s.all(op.operands)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class LoopContinuation(Continuation):
         return [s.w.constant(True, "i1"), *self.carried, *self._no_results(s)]
 
     def leave(self, s: LoweringState, op: Op) -> list[Val]:
-        values = s.flat(op.operands)
+        values = s.all(op.operands)
         if isinstance(op, Continue):
             return [s.w.constant(True, "i1"), *values, *self._no_results(s)]
         return [s.w.constant(False, "i1"), *self.carried, *values]
@@ -83,7 +83,7 @@ class BranchContinuation(Continuation):
 
     def leave(self, s: LoweringState, op: Op) -> list[Val]:
         if isinstance(op, Yield):
-            return [s.w.constant(False, "i1"), *self.outer.unchanged(s), *s.flat(op.operands)]
+            return [s.w.constant(False, "i1"), *self.outer.unchanged(s), *s.all(op.operands)]
         return [s.w.constant(True, "i1"), *self.outer.leave(s, op), *(zero(s.w, *t) for t in self.tensor_types)]
 
 
@@ -91,7 +91,7 @@ class _Yield(Continuation):
     """A branch that cannot leave a loop."""
 
     def leave(self, s: LoweringState, op: Op) -> list[Val]:
-        return s.flat(op.operands)
+        return s.all(op.operands)
 
 
 YIELD = _Yield()
@@ -155,14 +155,14 @@ class ControlFlow:
     def _if(self, op: If) -> None:
         s = self.s
         then, orelse = op.regions
-        tensor_types = s.flat_types(op.types)
+        tensor_types = s.types(op.types)
         results = self._branches(s[op.condition], tensor_types, lambda: self.block(then), lambda: self.block(orelse))
-        s.bind_flat(op.results, results)
+        s.bind_all(op.results, results)
 
     def _jumping_if(self, op: If, ops: Sequence[Op], rest: int, frame: Continuation) -> list[Val]:
         """An if that may leave ``frame``, and what follows it: the state of ``frame`` after both."""
         s = self.s
-        inner = BranchContinuation(frame, tuple(s.flat_types(op.types)))
+        inner = BranchContinuation(frame, tuple(s.types(op.types)))
         tensor_types = [(v.element, v.shape) for v in frame.unchanged(s)]
         then, orelse = op.regions
         jumped, *found = self._branches(
@@ -172,7 +172,7 @@ class ControlFlow:
             lambda: self.block(orelse, inner),
         )
         state, values = found[: len(tensor_types)], found[len(tensor_types) :]
-        s.bind_flat(op.results, values)
+        s.bind_all(op.results, values)
         return self._branches(jumped, tensor_types, lambda: state, lambda: self._ops(ops, rest, frame))
 
     # -- loops
@@ -180,25 +180,25 @@ class ControlFlow:
     def _for(self, op: For) -> None:
         s, w = self.s, self.s.w
         count, body = normalized_loop(s, op), op.regions[0]
-        flat = self._inits(body, op.inits)
-        tensor_types = [(v.element, v.shape) for v in flat]
+        given = self._inits(body, op.inits)
+        tensor_types = [(v.element, v.shape) for v in given]
         left, results = w.results(tensor_types)
         index = Val(w.name(), count.lower.element)
         args = [Val(w.name(), *t) for t in tensor_types]
         carried = ""
-        if flat:
-            pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(args, flat))
-            carried = f" iter_args({pairs}) -> ({types(flat)})"
+        if given:
+            pairs = ", ".join(f"{a.name} = {v.name}" for a, v in zip(args, given))
+            carried = f" iter_args({pairs}) -> ({types(given)})"
         upper = w.optimization_barrier(count.upper) if w.hide_divisibility else count.upper
         bounds = f"{count.lower.name} to {upper.name} step {count.step.name}"
         w.line(f"{left}scf.for {index.name} = {bounds}{carried} : {index.element} {{")
         with w.region():
             s.bind(body.args[0], count.value_of(index))
-            s.bind_flat(body.args[1:], args)
+            s.bind_all(body.args[1:], args)
             w.end("scf.yield", self.block(body, ForContinuation(tuple(args))))
         w.loc = op.loc
         w.located("} {tt.num_stages = 1 : i32}" if op in s.ordering.unpipelined else "}")
-        s.bind_flat(op.results, results)
+        s.bind_all(op.results, results)
 
     def _inits(self, body: Block, inits: Sequence[Value]) -> list[Val]:
         """The values that a loop starts with. Zeros that asynchronous MMA ops add to are behind an optimization
@@ -206,9 +206,9 @@ class ControlFlow:
         each MMA op."""
         s = self.s
         if not s.target.has_wgmma:
-            return s.flat(inits)
+            return s.all(inits)
         accumulators = {op.acc for op in body.ops if isinstance(op, Mma)}
-        flat = []
+        found = []
         for value, arg in zip(inits, body.args[1:]):
             if (
                 arg in accumulators
@@ -216,22 +216,22 @@ class ControlFlow:
                 and len(s[value].shape) == 2
                 and constant_of(value) == 0
             ):
-                flat.append(s.w.opaque_zeros(s[value].shape))
+                found.append(s.w.opaque_zeros(s[value].shape))
             else:
-                flat += s.flat([value])
-        return flat
+                found.append(s[value])
+        return found
 
     def _loop(self, op: Loop) -> None:
         """Repeats until a break: a while whose condition comes after the body."""
         s, body = self.s, op.regions[0]
-        inits, results = s.flat(op.operands), s.flat_types(op.types)
+        inits, results = s.all(op.operands), s.types(op.types)
 
         def repeated(carried: list[Val]) -> tuple[Val, list[Val]]:
-            s.bind_flat(body.args, carried)
+            s.bind_all(body.args, carried)
             goes_on, *state = self.block(body, LoopContinuation(tuple(carried), tuple(results)))
             return self._unknown(goes_on), state
 
-        s.bind_flat(op.results, s.w.while_(inits, results, repeated)[len(inits) :])
+        s.bind_all(op.results, s.w.while_(inits, results, repeated)[len(inits) :])
 
 
 # -- induction variables

@@ -28,7 +28,7 @@ from tilewright.ir.ops import memory as memory_ops
 from tilewright.ir.ops import shape as shape_ops
 from tilewright.ir.ops.arith import Bitcast, Cast
 from tilewright.ir.ops.gpu.exit import Exit
-from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.transforms.gpu.lower_reports import LOCAL, LOCAL_ALIGNMENT
 
 
@@ -148,8 +148,6 @@ _VALUES: dict[type[Op], Callable[[LoweringState, Any], Val]] = {
     shape_ops.Cat: shape.cat,
     shape_ops.Extract: shape.extract,
     shape_ops.Insert: shape.insert,
-    shape_ops.Pack: shape.pack,
-    shape_ops.Unpack: shape.unpack,
     shape_ops.PtrOffset: memory.ptr_offset,
     shape_ops.PtrDiff: memory.ptr_diff,
     shape_ops.PtrToInt: memory.ptr_to_int,
@@ -159,7 +157,6 @@ _VALUES: dict[type[Op], Callable[[LoweringState, Any], Val]] = {
     memory_ops.AtomicCas: memory.atomic_cas,
     memory_ops.LoadView: views.load_view,
     Mma: linear.mma,
-    MmaScaled: linear.mma_scaled,
     memory_ops.Bid: lambda s, op: s.w.emit(f"tt.get_program_id {'xyz'[op.axis]} : i32", "i32"),
     memory_ops.NumBlocks: lambda s, op: s.w.emit(f"tt.get_num_programs {'xyz'[op.axis]} : i32", "i32"),
     **dict.fromkeys(

@@ -12,9 +12,9 @@ from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import DType, float32
+from tilewright.ir.dtypes import DType
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import TileType
 
@@ -242,24 +242,3 @@ def _signed_parts(w: Writer, x: Val, signed: bool) -> list[tuple[Val, int]]:
         return [(x, 0)]
     one = w.like(1, x)
     return [(w.op("arith.shrui", x, one), 1), (w.op("arith.andi", x, one), 0)]
-
-
-def mma_scaled(s: LoweringState, op: MmaScaled) -> Val:
-    """The scaled operands are exact in bfloat16, whose exponents are those of float32."""
-    w = s.w
-    x = _scaled(s, op.x, op.x_scale, axis=1)
-    y = _scaled(s, op.y, op.y_scale, axis=0)
-    result = dot(w, x, y, _matrix(s, op.acc))
-    return w.reshape(result, squeezed(op.acc.tile.shape))
-
-
-def _scaled(s: LoweringState, value: Value, scale: Value, axis: int) -> Val:
-    """The matrix ``value`` times its scales, which each serve a run of elements along ``axis`` of the last two."""
-    w = s.w
-    values = convert.cast(w, _matrix(s, value), value.tile.element, float32)
-    scales = convert.cast(w, _matrix(s, scale), scale.tile.element, float32)
-    at = len(scales.shape) - 2 + axis
-    run = values.shape[at] // scales.shape[at]
-    spread = (*scales.shape[: at + 1], run, *scales.shape[at + 1 :])
-    scales = w.reshape(w.broadcast(w.expand(scales, at + 1), spread), values.shape)
-    return w.convert("arith.truncf", w.op("arith.mulf", values, scales), "bf16")

@@ -14,7 +14,7 @@ from tilewright.backends.triton.ttir.types import element, tensor_type
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import Descriptor
-from tilewright.ir.types import PointerType, TileType, Type, tensor_view
+from tilewright.ir.types import TileType, Type
 
 Extent = int | Val
 LARGEST_TENSOR = 1 << 20  # elements; Triton's limit
@@ -83,34 +83,9 @@ class LoweringState:
     def element(self, value: Value) -> str:
         return element(value.tile.dtype, self.target)
 
-    # -- values that cross regions: a view travels as its base and the extents that are not static
+    def bind_all(self, values: Sequence[Value], found: Sequence[Val]) -> None:
+        self._values.update(zip(values, found))
 
-    def flat_types(self, types: Sequence[Type]) -> list[tuple[str, Shape]]:
-        flat: list[tuple[str, Shape]] = []
-        for t in types:
-            if isinstance(t, TileType):
-                flat.append(tensor_type(t, self.target))
-                continue
-            view = tensor_view(t)
-            flat.append(tensor_type(TileType(PointerType(view.dtype)), self.target))
-            flat += [(f"i{view.index_dtype.bitwidth}", ()) for e in (*view.shape, *view.strides) if e is None]
-        return flat
-
-    def flat(self, values: Sequence[Value]) -> list[Val]:
-        flat: list[Val] = []
-        for v in values:
-            if isinstance(v.type, TileType):
-                flat.append(self._values[v])
-            else:
-                view = self._views[v]
-                flat += [view.base, *(e for e in (*view.shape, *view.strides) if isinstance(e, Val))]
-        return flat
-
-    def bind_flat(self, values: Sequence[Value], flat: Sequence[Val]) -> None:
-        items = iter(flat)
-        for v in values:
-            if isinstance(v.type, TileType):
-                self._values[v] = next(items)
-                continue
-            base = next(items)
-            self._views[v] = View(base, *tensor_view(v.type).filled(items, items))
+    def types(self, types: Sequence[Type]) -> list[tuple[str, Shape]]:
+        """Element types and shapes in TTIR of what control flow carries: no views, see ``expand-views``."""
+        return [tensor_type(t, self.target) for t in types if isinstance(t, TileType)]
