@@ -23,7 +23,7 @@ from tilewright.backends.vector.types import I32
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.floats import Exp
-from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import Bid, LoadView
 
@@ -104,7 +104,7 @@ def _jumps(value: Value, nest: LoopNest) -> bool:
     if block is None or not isinstance(block.parent, For) or not isinstance(load, LoadView):
         return False
     near = [*nest.body.ops, *(user for r in nest.results for user in r.users)]
-    if array_axis(load) != value.tile.rank - 1 or any(isinstance(op, (Mma, MmaScaled)) for op in near):
+    if array_axis(load) != value.tile.rank - 1 or any(isinstance(op, Mma) for op in near):
         return False
     row = value.tile.shape[-1] * storage_bytes(value.tile.element)
     if row == _bytes(value):

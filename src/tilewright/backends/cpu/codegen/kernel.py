@@ -56,7 +56,7 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float64
 from tilewright.ir.ops import memory as memory_ops
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
-from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.loops import CheckLoad, CopyBuffer, LoopNest, ReserveScratch, ScratchPointer, WritePart
 from tilewright.ir.ops.shape import Pack, Reshape, Unpack
 from tilewright.records import NamedTuple
@@ -265,7 +265,6 @@ _ROOTS: dict[type[Op], Callable[[State, LoopNest, Any], None]] = {
     Reduce: reduce.emit_reduce,
     Scan: reduce.emit_scan,
     Mma: lambda *given: _mma().emit_mma(*given),
-    MmaScaled: lambda *given: on_demand.module("codegen.mma_scaled").emit_mma_scaled(*given),
     WritePart: shape.emit_write_part,
     Pack: shape.emit_pack,
     Unpack: shape.emit_unpack,

@@ -68,15 +68,15 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     if lines_of is not None:
         right = _operand(state, nest, lines_of, padded_lines[0] if padded_lines else None)._replace(transposed=True)
     else:
-        right = buffered(state.tile_buffer(y), product.n)
+        right = _buffered(state.tile_buffer(y), product.n)
     accumulator = _accumulator(state, nest, op.acc)
     source = _reshaped(y).op
     interleaved = isinstance(source, LoopNest) and _reader(state, source) is not None
     work_buffer = None if work is None or dot is None else state.buffer(work, int8, dot.scratch_bytes(product))
-    multiply(state, op, product, (left, right), accumulator, valid, dot, work_buffer, interleaved)
+    _multiply(state, op, product, (left, right), accumulator, valid, dot, work_buffer, interleaved)
     if product.out.short == "f16":
         _round(state, accumulator.buffer)
-    bind(state, nest, accumulator.buffer)
+    _bind(state, nest, accumulator.buffer)
 
 
 def rearrangement(state: State, nest: LoopNest) -> Rearrangement | None:
@@ -107,7 +107,7 @@ def _reader(state: State, nest: LoopNest) -> tuple[DotInstruction, Product] | No
     return None if dot is None else (dot, product)
 
 
-def buffered(buffer: Buffer, depth: int) -> Matrix:
+def _buffered(buffer: Buffer, depth: int) -> Matrix:
     """A matrix with ``depth`` columns."""
     return Matrix(buffer.pointer, depth, 1)
 
@@ -165,7 +165,7 @@ def _operand(
     """
     load, depth = _reshaped(x), x.tile.shape[-1]
     if not is_array_tile(load):
-        return buffered(state.tile_buffer(x), depth)
+        return _buffered(state.tile_buffer(x), depth)
     assert load.op is not None
     tile, builder = state.accesses[load.op], state.builder
     row, column = (stride for n, stride in zip(tile.shape, tile.strides) if n > 1)
@@ -190,7 +190,7 @@ def _operand(
             if narrow:
                 _narrow(state, buffer)
             second = builder.block
-    copied = buffered(buffer, depth)
+    copied = _buffered(buffer, depth)
 
     def either(a: Index, b: Index) -> Index:
         if isinstance(a, int) and a == b:
@@ -207,16 +207,16 @@ def _reshaped(x: Value) -> Value:
     return x
 
 
-def multiply(
+def _multiply(
     state: State,
     op: Op,
     p: Product,
     operands: tuple[Matrix, Matrix],
     accumulator: Accumulator,
     valid: tuple[Index, Index],
-    dot: DotInstruction | None = None,
-    work: Buffer | None = None,
-    interleaved: bool = False,
+    dot: DotInstruction | None,
+    work: Buffer | None,
+    interleaved: bool,
 ) -> None:
     """For ``op``, add the products of the matrices ``operands`` to ``accumulator``.
 
@@ -257,7 +257,7 @@ def multiply(
     nest.close()
 
 
-def bind(state: State, nest: LoopNest, out: Buffer) -> None:
+def _bind(state: State, nest: LoopNest, out: Buffer) -> None:
     """Make ``out`` the result of ``nest``."""
     (result,) = nest.results
     t = result.tile
@@ -287,7 +287,7 @@ def _round(state: State, buffer: Buffer) -> None:
     def rounded(builder: ir.IRBuilder, wide: ir.Value, count: int | None) -> ir.Value:
         return state.emitter(builder, count).emit("cast", float32, [wide], {}, buffer.dtype)
 
-    rewrite(state, buffer, F32, F32, rounded)
+    _rewrite(state, buffer, F32, F32, rounded)
 
 
 def _narrow(state: State, buffer: Buffer) -> None:
@@ -297,25 +297,23 @@ def _narrow(state: State, buffer: Buffer) -> None:
         sixteen = I32(16) if count is None else integers(I32, [16] * count)
         return builder.trunc(builder.lshr(wide, sixteen), with_lanes(I16, count))
 
-    rewrite(state, buffer, I32, I16, upper)
+    _rewrite(state, buffer, I32, I16, upper)
 
 
-def rewrite(
+def _rewrite(
     state: State,
     buffer: Buffer,
     old: ir.Type,
     new: ir.Type,
     convert: Callable[[ir.IRBuilder, ir.Value, int | None], ir.Value],
-    to: Buffer | None = None,
 ) -> None:
-    """Write what ``convert`` makes of the elements of ``buffer``, from the first to the last, ``to`` another one, or in
-    their place, where they are no wider."""
+    """Write what ``convert`` makes of the elements of ``buffer`` in their place, where they are no wider."""
     size = buffer.size
     width = min(state.processor.lanes(4), size)
     nest = Nest(state.builder)
     k = as_value(nest.begin(size, width) if size > width else 0)
     builder, count = nest.builder, width if width > 1 else None
-    source, target = (builder.gep(b.pointer, [k], source_etype=t) for b, t in ((buffer, old), (to or buffer, new)))
+    source, target = (builder.gep(b.pointer, [k], source_etype=t) for b, t in ((buffer, old), (buffer, new)))
     value = builder.load(source, align=_ALIGNMENT.get(old, 4), typ=with_lanes(old, count))
     builder.store(convert(builder, value, count), target, align=_ALIGNMENT.get(new, 4))
     nest.close()

@@ -7,12 +7,13 @@ from typing import ClassVar
 from tilewright.backends.cpu.loops.unroll import UnrollShortLoops
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
-from tilewright.ir.dtypes import float16, uint16
+from tilewright.ir.dtypes import float16, float64, uint16
 from tilewright.ir.ops.arith import Bitcast
 from tilewright.ir.ops.shape import Pack, Unpack
 from tilewright.ir.rewrite import lower_ops
 from tilewright.transforms.base import InPlacePass, Pass
 from tilewright.transforms.clip_views import ClipViews
+from tilewright.transforms.lower_mma_scaled import LowerMmaScaled
 from tilewright.transforms.pipelines import HOIST, SIMPLIFY, run_passes
 from tilewright.transforms.raise_to_views import RaiseToViews
 
@@ -37,6 +38,7 @@ def _unpack(op: Unpack, b: Builder) -> Value | None:
 PASSES: tuple[Pass, ...] = (
     ClipViews(),  # first: of the bounds that are promised, BoundsCheckElimination proves again what it can
     PackBits(),
+    LowerMmaScaled(float64),
     UnrollShortLoops(),  # before folding, which finds what an iteration's number decides
     *SIMPLIFY,
     RaiseToViews(),  # after folding and CSE, so that equal indices are one value; what it leaves unused goes next

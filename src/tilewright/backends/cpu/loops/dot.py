@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.dtypes import DType, bfloat16, float32
-from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.linear import Mma
 from tilewright.records import NamedTuple
 
 LANES = 16  # of a vector of 512 bits
@@ -23,7 +23,7 @@ class Product(NamedTuple):
     k: int
 
     @staticmethod
-    def of(op: Mma | MmaScaled) -> Product:
+    def of(op: Mma) -> Product:
         """The product that ``op`` computes for each batch."""
         x, y, out = (v.tile for v in (op.x, op.y, op.result))
         m, n = out.shape[-2:]

@@ -21,7 +21,7 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.opdef import Effect, create
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
-from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.loops import ReserveScratch, ScratchPointer, WritePart
 from tilewright.ir.ops.shape import Cat, Insert, Pack, Unpack
 from tilewright.ir.rewrite import with_body
@@ -293,7 +293,6 @@ _STATEMENTS: dict[type[Op], Callable[[Schedule, Any], None]] = {
     memory.LocalArray: _local_array,
     **dict.fromkeys((memory.Store, memory.StoreView), _store),
     Mma: linear.schedule_mma,
-    MmaScaled: linear.schedule_mma_scaled,
     Cat: _cat,
     Insert: _insert,
     For: control.schedule_for,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from tilewright.backends.cpu.context import Axes
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import is_ordered
-from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Bid, LoadView, Store, StoreView
 from tilewright.ir.reachable import operands_within, reachable
 
 _AS_NUMBERED: Axes = (0, 1, 2)
-_OTHERS = (Mma, MmaScaled, Store, AtomicRmw, AtomicCas, AtomicView)
+_OTHERS = (Mma, Store, AtomicRmw, AtomicCas, AtomicView)
 
 
 def block_axes(function: Function) -> Axes:

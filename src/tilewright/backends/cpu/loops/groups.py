@@ -11,7 +11,7 @@ from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.ops import arith, floats, memory
 from tilewright.ir.ops.control import For, Loop
-from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.shape import Broadcast, Constant, Extract, IntToPtr, Iota, Permute, PtrToInt, Reshape, Undefined
 from tilewright.ir.reachable import reachable
@@ -78,7 +78,7 @@ def block_work(function: Function) -> int | None:
     """About how much a block computes, in additions of elements; None when a loop makes that unknown."""
     total = 0
     for op in function.walk():
-        if isinstance(op, (For, Loop, Mma, MmaScaled)):
+        if isinstance(op, (For, Loop, Mma)):
             return None
         total += op_work(op)
     return total
@@ -89,7 +89,7 @@ def op_work(op: Op) -> int:
     if isinstance(op, LoopNest):
         return 0  # its body does it all
     tiles = [v.tile.size for v in (*op.operands, *op.results) if isinstance(v.type, TileType)]
-    if isinstance(op, (Mma, MmaScaled)):
+    if isinstance(op, Mma):
         return op.result.tile.size * op.x.tile.shape[-1] // _FMA
     return COSTS.get(type(op), 1) * max(tiles, default=0)
 

@@ -13,7 +13,7 @@ from tilewright.ir.dtypes import float32, float64, int8
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Mul
 from tilewright.ir.ops.control import Yield
-from tilewright.ir.ops.linear import Mma, MmaScaled
+from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 
@@ -173,17 +173,3 @@ def _accumulator(schedule: Schedule, body: Body, op: Op, acc: Value) -> Buffer:
     buffer = schedule.allocate(acc.tile)
     body.copied[acc] = write(schedule, acc, buffer)
     return buffer
-
-
-def schedule_mma_scaled(schedule: Schedule, op: MmaScaled) -> None:
-    """Scratch memory: for the operands and the accumulators, widened to float64, and for the result."""
-    wide = []
-    for tiles in ((op.x, op.x_scale), (op.y, op.y_scale), (op.acc,)):
-        wide.append(schedule.allocate_array(float64, tiles[0].tile.size))
-        for v in tiles:
-            if v.tile.size > 1:
-                materialize(schedule, v)
-    out = schedule.allocate(op.result.tile)
-    for buffer in wide:
-        schedule.release(buffer)
-    _end(schedule, Body(schedule), op, out, tuple(b.offset for b in (*wide, out)))

@@ -7,7 +7,7 @@ from typing import ClassVar
 from tilewright.analysis.trip_counts import constant_trip_count
 from tilewright.ir.core import Function
 from tilewright.ir.ops.control import For
-from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.rewrite import replace_ops
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
@@ -37,7 +37,7 @@ def _trips(op: For) -> int:
     """How many iterations are to be written out, 0 where the loop is to stay."""
     simple = all(not o.regions or isinstance(o, (Reduce, Scan)) for o in op.body.ops)
     carries = any(isinstance(v.type, TileType) and v.type.size > 1 for v in op.inits)
-    if not (simple and carries) or any(isinstance(o, (Mma, MmaScaled)) for o in op.body.ops):
+    if not (simple and carries) or any(isinstance(o, Mma) for o in op.body.ops):
         return 0
     trips = constant_trip_count(op) or 0
     return trips if trips <= min(_MOST_TRIPS, _MOST_OPS // len(op.body.ops)) else 0

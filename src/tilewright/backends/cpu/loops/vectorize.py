@@ -20,7 +20,7 @@ from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import is_ordered
 from tilewright.ir.ops.arith import Add, Mul
-from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
+from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.loops import LoopNest, WritePart
 from tilewright.ir.ops.memory import Assert, Load, Store, StoreView
 from tilewright.ir.ops.shape import (
@@ -93,7 +93,7 @@ def _rearranges(op: Op) -> bool:
     return isinstance(op, REARRANGING) and op.x.tile.size > 1
 
 
-_BY_VECTORS = (StoreView, Store, Reduce, Scan, WritePart, Assert, Mma, MmaScaled)
+_BY_VECTORS = (StoreView, Store, Reduce, Scan, WritePart, Assert, Mma)
 
 
 def widest_bytes(values: Sequence[Value]) -> int:

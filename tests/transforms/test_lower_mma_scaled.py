@@ -11,7 +11,8 @@ from support.gpu_interpreter import interpreter_backend
 from support.passes import check
 
 import tilewright as ct
-from tilewright.transforms.gpu.lower_mma_scaled import LowerMmaScaled
+from tilewright.ir.dtypes import float64
+from tilewright.transforms.lower_mma_scaled import LowerMmaScaled
 
 OPERANDS = """
 func @f() {
@@ -47,6 +48,29 @@ PLAIN = """
 def test_operands_are_scaled_along_k() -> None:
     """Each scale serves 32 elements of a row on the left, of a column on the right."""
     check(LowerMmaScaled(), OPERANDS.replace("PRODUCT", SCALED), OPERANDS.replace("PRODUCT", PLAIN), names=False)
+
+
+WIDE = """
+  %sf = cast(%s) {dtype = f64} : f64[16,2]
+  %sr = reshape(%sf) {shape = (16, 2, 1)} : f64[16,2,1]
+  %sb = broadcast(%sr) {shape = (16, 2, 32)} : f64[16,2,32]
+  %sw = reshape(%sb) {shape = (16, 64)} : f64[16,64]
+  %xf = cast(%x) {dtype = f64} : f64[16,64]
+  %xs = mul(%xf, %sw) : f64[16,64]
+  %tf = cast(%t) {dtype = f64} : f64[2,8]
+  %tr = reshape(%tf) {shape = (2, 1, 8)} : f64[2,1,8]
+  %tb = broadcast(%tr) {shape = (2, 32, 8)} : f64[2,32,8]
+  %tw = reshape(%tb) {shape = (64, 8)} : f64[64,8]
+  %yf = cast(%y) {dtype = f64} : f64[64,8]
+  %ys = mul(%yf, %tw) : f64[64,8]
+  %zf = cast(%z) {dtype = f64} : f64[16,8]
+  %p = mma(%xs, %ys, %zf) : f64[16,8]
+  %w = cast(%p) {dtype = f32} : f32[16,8]"""
+
+
+def test_sums_in_float64_are_rounded_once() -> None:
+    pass_ = LowerMmaScaled(float64)
+    check(pass_, OPERANDS.replace("PRODUCT", SCALED), OPERANDS.replace("PRODUCT", WIDE), names=False)
 
 
 @ct.kernel
