@@ -118,13 +118,23 @@ def short_rows(x, out, ROWS: ct.Constant[int], COLUMNS: ct.Constant[int]):
     ct.store(out, (ct.bid(0), ct.bid(1), 0), tile + tile)
 
 
+@ct.kernel
+def products(x, out, ROWS: ct.Constant[int], COLUMNS: ct.Constant[int]):
+    """Of each first and second column, and of all others."""
+    tile = ct.load(x, (ct.bid(0), ct.bid(1), 0), (ROWS, 1, COLUMNS)).reshape((ROWS, COLUMNS))
+    a, b = ct.extract(tile, (0, 0), (ROWS, COLUMNS // 2)), ct.extract(tile, (0, 1), (ROWS, COLUMNS // 2))
+    joined = ct.cat((a * a - b, a + b * b), axis=1)
+    ct.store(out, (ct.bid(0), ct.bid(1), 0), joined.reshape((ROWS, 1, COLUMNS)))
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
 @pytest.mark.parametrize("columns", [2, 4, 8, 16])
-def test_short_rows(dtype: str, columns: int) -> None:
-    """Rows of a part of a vector, apart from each other."""
-    for rows, width in ((64, columns), (50, columns), (50, columns - 1)):
-        x, outs = np.random.default_rng(0).integers(0, 100, (rows, 3, width)).astype(dtype), []
+@pytest.mark.parametrize("kernel", [short_rows, products], ids=lambda k: k.name)
+def test_short_rows(kernel: Any, dtype: str, columns: int) -> None:
+    """Rows of a part of a vector, apart from each other, and one behind the other."""
+    for rows, apart, width in ((64, 3, columns), (50, 3, columns), (50, 3, columns - 1), (64, 1, columns)):
+        x, outs = np.random.default_rng(0).integers(0, 9, (rows, apart, width)).astype(dtype), []
         for backend in ("cpu", "reference"):
-            outs.append(np.zeros((rows, 3, width), dtype))
-            ct.launch(None, (2, 3), short_rows, (x, outs[-1], 32, columns), backend=backend)
+            outs.append(np.zeros((rows, apart, width), dtype))
+            ct.launch(None, (2, apart), kernel, (x, outs[-1], 32, columns), backend=backend)
         np.testing.assert_array_equal(*outs)

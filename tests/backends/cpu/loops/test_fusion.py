@@ -244,6 +244,20 @@ def branch(then: str, store: str = "%r") -> list[str]:
     return found[next(k for k, line in enumerate(found) if "if(" in line) :]
 
 
+def test_a_transpose_between_new_axes_is_read_by_squares() -> None:
+    found = formed(
+        """
+      %x = load_view(%a_tiles, [%m, %n]) {in_bounds = (false, false)} : f32[8,8]
+      %wide = reshape(%x) {shape = (1, 8, 8)} : f32[1,8,8]
+      %turned = permute(%wide) {axes = (0, 2, 1)} : f32[1,8,8]
+      %back = reshape(%turned) {shape = (8, 8)} : f32[8,8]
+      store_view(%b_tiles, %back, [%m, %n]) {in_bounds = (true, true)}""",
+        "[8,8]",
+    )
+    (nest,) = (line for line in found if "transposed" in line)
+    assert nest.endswith("{buffers = (64), transposed = 1} : f32[1,8,8] {")
+
+
 def test_a_branch_changes_a_tile_where_it_is() -> None:
     assert branch("mul(%p, %p)")[:9] == [
         "%r = if(%c) {types = (!f32[8,8])} : f32[8,8] {",

@@ -12,13 +12,14 @@ from tilewright.backends.cpu.codegen import views
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.fetch_ahead import tiles_ahead, tiles_before
+from tilewright.backends.cpu.codegen.index import as_value
 from tilewright.backends.cpu.codegen.loop_nests import nest_work
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Position, open_chunks
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.transpose import write_squares
 from tilewright.backends.cpu.codegen.views import ViewAccess
-from tilewright.backends.cpu.loops.fused import fused_ops, loop_values, root_of
+from tilewright.backends.cpu.loops.fused import array_tiles, fused_ops, loop_values, root_of
 from tilewright.backends.cpu.loops.kinds import is_array_tile
 from tilewright.backends.cpu.loops.vectorize import widest_bytes
 from tilewright.ir.core import Op, Value
@@ -140,7 +141,46 @@ def _version(state: State, group: Group, body: Body, unmasked: dict[Op, ir.Value
         elements = Elements(state, Nest(state.builder, label), masked, unmasked, ahead=ahead)
         return list(body(elements, group.lanes, group.visit))
 
-    return emit
+    def plain_or_masked(masked: bool) -> list[ir.Value]:
+        dense = {} if masked else _dense(state, group)
+        if not dense:
+            return emit(masked)
+        usual = {op: state.accesses[op] for op in dense}
+
+        def of_dense_rows() -> list[ir.Value]:
+            state.accesses.update({op: tile for op, (tile, _) in dense.items()})
+            return emit(masked)
+
+        def of_any_rows() -> list[ir.Value]:
+            state.accesses.update(usual)
+            return emit(masked)
+
+        chosen = _conjunction(state, [condition for _, condition in dense.values()])
+        assert chosen is not None
+        return choose(state.builder, chosen, of_dense_rows, of_any_rows)
+
+    return plain_or_masked
+
+
+def _dense(state: State, group: Group) -> dict[Op, tuple[ViewAccess, ir.Value]]:
+    """The accesses to rows of less than a vector, as they are where one row begins behind the other, and whether these
+    do (i1): those of pairs, such as complex numbers."""
+    tiles = [*(state.accesses[v.op] for v in array_tiles(group.nest) if v.op is not None)]
+    found = {}
+    for tile in [*tiles, *([group.store] if group.store else [])]:
+        strides, condition, size = list(tile.strides), None, 1
+        for k in reversed(range(len(strides))):
+            stride = strides[k]
+            if size >= group.lanes or (isinstance(stride, int) and stride != size and tile.shape[k] > 1):
+                break
+            if not isinstance(stride, int) and tile.shape[k] > 1 < size:
+                follows = state.builder.icmp_unsigned("==", stride, as_value(size))
+                condition = follows if condition is None else state.builder.and_(condition, follows)
+                strides[k] = size
+            size *= tile.shape[k]
+        if condition is not None:
+            found[tile.op] = tile._replace(strides=tuple(strides)), condition
+    return found
 
 
 def _access(state: State, value: Value) -> ViewAccess:

@@ -33,7 +33,7 @@ def emit_store_view(state: State, nest: LoopNest, op: StoreView) -> None:
         found = [elements.at(value, position) for position in positions]
         for position, element in zip(positions, found):
             visit(elements, position)
-            elements.store(tile, position, element)
+            elements.store(state.accesses[op], position, element)
         elements.nest.close()
         return []
 

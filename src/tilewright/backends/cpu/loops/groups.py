@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tilewright.backends.cpu.loops.fused import FusedOps
+from tilewright.backends.cpu.loops.fused import FusedOps, keeps_extents
 from tilewright.backends.cpu.loops.kinds import ELEMENTWISE, array_axis, by_squares, innermost
 from tilewright.backends.cpu.loops.ranges import KnownRanges
 from tilewright.backends.cpu.loops.schedule import Schedule
@@ -130,6 +130,10 @@ def _memory_axis(schedule: Schedule, value: Value) -> int | None:
     if isinstance(op, Permute):
         axis = _memory_axis(schedule, op.x)
         return None if axis is None else op.axes.index(axis)
+    if isinstance(op, Reshape) and keeps_extents(op):
+        axis = _memory_axis(schedule, op.x)
+        longer = [[k for k, n in enumerate(v.tile.shape) if n > 1] for v in (op.x, value)]
+        return None if axis not in longer[0] else longer[1][longer[0].index(axis)]
     if type(op) in ELEMENTWISE:
         return next((a for a in (_memory_axis(schedule, v) for v in op.operands) if a is not None), None)
     return None
