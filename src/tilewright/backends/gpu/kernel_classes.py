@@ -24,7 +24,6 @@ from tilewright.transforms.canonicalize import Canonicalize
 from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.layout_choice import widest_access
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
-from tilewright.transforms.gpu.lower_packing import LowerPacking
 from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.lowering import reshaped
 from tilewright.transforms.gpu.pipeline_loads import A_VECTOR, COPY_BYTES
@@ -32,6 +31,7 @@ from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_steps import SplitSteps
 from tilewright.transforms.gpu.transpose_mma import TransposeMma
 from tilewright.transforms.gpu.wgmma_choice import Options, choose
+from tilewright.transforms.lower_packing import LowerPacking
 from tilewright.transforms.pipelines import optimize, run_passes
 
 

@@ -30,11 +30,11 @@ from tilewright.ir.report_buffer import sites
 from tilewright.transforms.base import Pass
 from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.fma_contraction import ContractFma
-from tilewright.transforms.gpu.lower_packing import LowerPacking
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.sink_loads import SinkLoads
 from tilewright.transforms.gpu.tile_splitting import SplitTiles, cluster_size
 from tilewright.transforms.lower_mma_scaled import LowerMmaScaled
+from tilewright.transforms.lower_packing import LowerPacking
 from tilewright.transforms.pipelines import optimize, run_passes
 
 

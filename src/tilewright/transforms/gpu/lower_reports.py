@@ -19,7 +19,7 @@ from tilewright.ir.ops.shape import Broadcast, Iota, PtrOffset, PtrToInt, Reshap
 from tilewright.ir.rewrite import Rewriter, open_block
 from tilewright.ir.structured import emit_if, emit_region
 from tilewright.ir.types import PointerType, TileType
-from tilewright.transforms.gpu.lower_packing import as_unsigned, float4_code
+from tilewright.transforms.lower_packing import as_unsigned, float4_code
 
 REPORT, LOCAL = "report", "local"  # the roles of the parameters that the launch adds: pointers, in this order
 LOCAL_ALIGNMENT = 16

@@ -31,7 +31,6 @@ from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.load_left_operands import LoadLeftOperands
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
-from tilewright.transforms.gpu.lower_packing import LowerPacking
 from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.merge_loops import MergeLoops
@@ -55,6 +54,7 @@ from tilewright.transforms.gpu.unroll_mma import UnrollMma
 from tilewright.transforms.gpu.widen_steps import WidenSteps
 from tilewright.transforms.licm import LoopInvariantCodeMotion
 from tilewright.transforms.lower_mma_scaled import LowerMmaScaled
+from tilewright.transforms.lower_packing import LowerPacking
 from tilewright.transforms.pipelines import run_passes
 
 _ROTATED = 2  # CTAs on an SM that load for themselves, with registers for two MMA ops at a time

@@ -58,7 +58,7 @@ from tilewright.ir.ops import memory as memory_ops
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.loops import CheckLoad, CopyBuffer, LoopNest, ReserveScratch, ScratchPointer, WritePart
-from tilewright.ir.ops.shape import Pack, Reshape, Unpack
+from tilewright.ir.ops.shape import Reshape
 from tilewright.records import NamedTuple
 from tilewright.system.environment import switch
 
@@ -266,7 +266,5 @@ _ROOTS: dict[type[Op], Callable[[State, LoopNest, Any], None]] = {
     Scan: reduce.emit_scan,
     Mma: lambda *given: _mma().emit_mma(*given),
     WritePart: shape.emit_write_part,
-    Pack: shape.emit_pack,
-    Unpack: shape.emit_unpack,
     memory_ops.Assert: output.emit_assert_tile,
 }

@@ -23,7 +23,7 @@ from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.loops import ReserveScratch, ScratchPointer, WritePart
-from tilewright.ir.ops.shape import Cat, Insert, Pack, Unpack
+from tilewright.ir.ops.shape import Cat, Insert
 from tilewright.ir.rewrite import with_body
 from tilewright.ir.types import PointerType, TileType
 from tilewright.records import dataclass
@@ -223,17 +223,6 @@ def _insert(schedule: Schedule, op: Insert) -> None:
     schedule.bind(op.result, _write_part(schedule, op, into, value, op.indices, (), [buffer]), buffer)
 
 
-def _pack(schedule: Schedule, op: Pack | Unpack) -> None:
-    """Pack first has its result; that is how the order of the buffers came about."""
-    operand, result = op.x, op.result
-    buffer = schedule.allocate(result.tile) if isinstance(op, Pack) and result.tile.size > 1 else None
-    if operand.tile.size > 1:
-        materialize(schedule, operand)
-    if isinstance(op, Unpack) and result.tile.size > 1:
-        buffer = schedule.allocate(result.tile)
-    _statement(schedule, op, [buffer])
-
-
 def _statement(schedule: Schedule, op: Op, buffers: list[Any]) -> None:
     """Append the nest of ``op`` alone, with the deferred ops that it needs, and bind its results."""
     body = Body(schedule)
@@ -289,7 +278,6 @@ _STATEMENTS: dict[type[Op], Callable[[Schedule, Any], None]] = {
         (memory.AtomicRmw, memory.AtomicCas, memory.AtomicView, memory.Load, memory.LoadView), _element_by_element
     ),
     **dict.fromkeys((Reduce, Scan), _combination),
-    **dict.fromkeys((Pack, Unpack), _pack),
     memory.LocalArray: _local_array,
     **dict.fromkeys((memory.Store, memory.StoreView), _store),
     Mma: linear.schedule_mma,

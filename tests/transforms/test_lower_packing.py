@@ -11,7 +11,7 @@ from support.gpu_interpreter import interpreter_backend
 from support.passes import check
 
 import tilewright as ct
-from tilewright.transforms.gpu.lower_packing import LowerPacking
+from tilewright.transforms.lower_packing import LowerPacking
 
 DTYPES = (
     *(np.int8, np.uint8, np.int16, np.uint32, np.int64, np.float16, np.float32, np.float64),
