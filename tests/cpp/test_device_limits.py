@@ -80,12 +80,47 @@ def test_direct_accesses_of_the_host_are_told_each_time(tmp_path: Path) -> None:
             "int* p) { struct Made { int a = 1; }; __shared__ Made s; *p = s.a; }",
             "2:73: the __shared__ variable s has an initial value",
         ),
-        ("int* p) { if (--*p > 0) k(p); }", "2:43: k() runs on the device and calls the kernel k()"),
+        ("int* p) { if (--*p > 0) k(p); }", "2:43: the kernel k is called like a function"),
     ],
 )
 def test_kernels_that_cuda_does_not_have(tmp_path: Path, kernel: str, message: str) -> None:
     done = run(tmp_path, f"#include <cuda_runtime.h>\n__global__ void k({kernel}\nint main() {{}}\n")
     assert f"program.cu:{message}" in done.stderr and done.returncode != 0, done.stderr
+
+
+CALLS = """#include <cuda_runtime.h>
+template <typename T> __global__ void k(T* p, T value = 0) { *p = value; }
+struct Value { operator int() const { return 2; } ~Value() {} };
+template <int N> int* launched(int* p) { k<<<1, N>>>(p); cudaDeviceSynchronize(); return p; }
+int main(int count, char**) {
+  int* p; cudaMallocManaged(&p, 4);
+  auto launch = [&](int by) { k<<<1, 1>>>(launched<1>(p), *p + by); };
+  if (count) k<int><<<1, int(Value{})>>>(p, Value{}); else launch(4);
+  k<<<1, *launched<1>(p) + 1>>>(launched<1>(p), *launched<1>(p) + 7);
+  LINE
+  return cudaDeviceSynchronize() != cudaSuccess || *p != 7;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("launch(7);", ""),
+        (
+            "k(p);",
+            "10:3: the kernel k is called like a function; kernels are launched, by the host: k<<<grid, block>>>",
+        ),
+        ("if (count > 9) k<int>(launched<1>(p), Value{});", "10:18: the kernel k is called like a function"),
+        ("auto own = [=] { __shared__ int s; s = 1; return s; }; own();", ""),
+        ("__shared__ int s[2]; *p = s[1];", "10:18: main() is for the host and has the __shared__ variable s"),
+        ("int n = count; k<n><<<1, 1>>>(p);", "10:18: no matching function for call to 'k': what is given for 'T' is"),
+    ],
+)
+def test_kernels_are_launched(tmp_path: Path, line: str, message: str) -> None:
+    """Not called; what computes the arguments of a launch may launch kernels, too."""
+    done = run(tmp_path, CALLS.replace("LINE", line))
+    assert (not message and done.returncode == 0) or f"program.cu:{message}" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("kernel", ["__global__", "__tile_global__"])

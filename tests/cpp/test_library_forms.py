@@ -20,6 +20,7 @@ template <typename T> __device__ bool is_global(T* p) { return ::__isGlobal(p); 
 inline __device__ void part() { ::__barrier_sync(1); }
 inline __device__ unsigned lane() { unsigned r; asm volatile("mov.u32 %0, %%laneid;" : "=r"(r)); return r; }
 inline __device__ unsigned below() { unsigned r; asm("mov.u32 %0, %lanemask_lt;" : "=r"(r)); return r; }
+inline __device__ unsigned long long now() { unsigned long long t; asm("mov.u64 %0, %globaltimer;" : "=l"(t)); return t; }
 inline __device__ void prefetch(void const* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p) : "memory"); }
 inline __device__ bool unused(float* p) { return is_global(p) && special(*p) > 0; }
 }
@@ -42,7 +43,7 @@ __global__ void k(unsigned* out, complex* z) {
   cudaGridDependencySynchronize();
   asm volatile("mov.u32 %0, %%ctaid.x;" : [r] "=r"(block)::"memory");
   lib::prefetch(out);
-  turned[63 - threadIdx.x] = lib::lane() * 100 + __popc(lib::below());
+  turned[63 - threadIdx.x] = lib::lane() * 100 + __popc(lib::below()) * (lib::now() > 1'000'000'000'000'000'000ull);
   asm volatile("{\\n\\tbar.sync 0;\\n\\t}" ::: "memory");
   out[block * 64 + threadIdx.x] = turned[threadIdx.x];
   asm volatile("membar.gl;");

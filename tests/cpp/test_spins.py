@@ -205,6 +205,42 @@ def test_kernels_that_wait_for_each_other_for_ever(tmp_path: Path, how: str, sta
     assert done.returncode == status, done.stderr
 
 
+BY_REFERENCES = r"""
+#include <cuda/atomic>
+#include <cuda_runtime.h>
+template <typename T> using ref = cuda::atomic_ref<T, cuda::thread_scope_device>;
+__device__ bool ready(int* p) { return ref<int>(*p).load(cuda::memory_order_acquire) == 3; }
+__global__ void loads(int* p) { while (ref<int>(*p) == 0) {} }  // waits
+__global__ void calls(int* p) { while (!ready(p)) {} }  // waits
+__global__ void adds(int* p) { ref<int> r{*p}; while (r.fetch_add(0) != 7) __nanosleep(10); }  // waits
+__global__ void exchanges(int* p) { ref<int> r{*p}; while (r.exchange(1, cuda::memory_order_acquire)) {} }  // waits
+__global__ void compares(int* p) { ref<int> r{*p}; for (int e = 0; !r.compare_exchange_weak(e, 1); e = 0) {} }  // waits
+__global__ void floats(float* p) { ref<float> r{*p}; while (r.load(cuda::memory_order_relaxed) < 1) {} }  // waits
+__global__ void waits(cuda::atomic<int>* p) { p->wait(1); }  // waits
+int main() {
+    int *p, one = 1; cudaMalloc(&p, 64), cudaMemset(p, 0, 64), cudaMemcpy(p + 1, &one, 4, cudaMemcpyHostToDevice);
+    cudaStream_t s[7];
+    for (cudaStream_t& each : s) cudaStreamCreate(&each);
+    loads<<<1, 1, 0, s[0]>>>(p), calls<<<1, 1, 0, s[1]>>>(p), adds<<<1, 1, 0, s[2]>>>(p);
+    exchanges<<<1, 1, 0, s[3]>>>(p + 1), compares<<<1, 1, 0, s[4]>>>(p + 1);
+    floats<<<1, 1, 0, s[5]>>>((float*)p), waits<<<1, 1, 0, s[6]>>>((cuda::atomic<int>*)(p + 1));
+    return cudaDeviceSynchronize() != cudaErrorLaunchFailure;
+}
+"""
+
+
+def test_loops_of_atomic_references_wait(tmp_path: Path) -> None:
+    """The library has temporary variables for what it reads, in functions of its own."""
+    (tmp_path / "program.cu").write_text(BY_REFERENCES)
+    command = [sys.executable, "-m", "tilewright", "run", "program.cu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    found = re.findall(r"^(?:tilewright: )?program\.cu:(\d+):.* memory that none of them changes", done.stderr, re.M)
+    lines = enumerate(BY_REFERENCES.split("\n"), 1)
+    assert {*map(int, found)} == {n for n, line in lines if line.endswith("// waits")} and not done.returncode, (
+        done.stderr
+    )
+
+
 LATER = r"""
 #include <chrono>
 #include <cstdio>

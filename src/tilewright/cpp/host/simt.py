@@ -34,6 +34,7 @@ from tilewright.ir.reachable import reachable
 
 _CURRENT, _EXIT = "__tw_simt_current", "__tw_simt_exit"
 _WAITS = (BARRIER, EXCHANGE)
+_ATOMICS = re.compile(r"_ZNK?(?:4cuda|St3__1)\d+(?:__)?(?:cxx_)?atomic")  # of the library
 _HELPERS = "_ZN9__tw_simt"  # functions of `simt.h`, whose accesses to memory are to be seen
 _ANY = "*"  # what is called through a pointer
 _LIBRARY = ("_ZS", "_ZNS", "_ZKS", "_ZNKS", "_Zn", "_Zd", "_ZT")  # how names begin that are no functions of other files
@@ -102,6 +103,7 @@ def with_threads(
         inlined |= called_from(calls, kernels) - set(kernels)
     else:
         inlined |= (_callers(calls, storing(text)) | storing(text)) - set(kernels)
+        inlined |= called_from(calls, filter(_ATOMICS.match, called_from(calls, kernels)))
         inlined |= changing(text) & called_from(calls, kernels) - set(kernels)
         if read := reading(text, called_from(calls, kernels) - set(kernels)):
             waiting_in = spinning(transform(text, read, ("sroa",)), read)
@@ -113,7 +115,8 @@ def with_threads(
     waits = reading(text, kernels)
     if waits:
         exchanging = set() if checked else changing(text) & waits  # they may do so until nobody came in between
-        text = transform(transform(text, waits, ("sroa",)), exchanging, _SIMPLIFY)
+        text = transform(text, reading(text, called_from(calls, kernels)), ("sroa",))
+        text = transform(text, exchanging, _SIMPLIFY)
         text, waits = with_spins(text, waits, BARRIER)
         text = _declared(text)
     calls = _call_graph(text, kernels)

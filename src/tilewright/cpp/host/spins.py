@@ -21,6 +21,7 @@ from tilewright.ir.reachable import reachable
 
 _COLUMN_SHIFT = 20  # `column_shift` of simt.h
 _CLOCKS = "llvm.read"
+_ENDS = {"_ZSt9terminatev", "__cxa_begin_catch", "__gxx_personality_v0"}  # of functions that may not throw
 SPIN = 6  # the kind of such a place
 ENTERS = "__tw_simt_enters"  # tells the runtime that a thread comes to such a loop
 _CHANGES_NOTHING = re.compile(r" atomicrmw (?:volatile )?(?:xchg|(?:add|sub|or|xor) ptr [^,]+, i\d+ 0\b)")
@@ -43,7 +44,7 @@ def _readers(parts: Parts) -> set[str]:
 
 def _changing(parts: Parts) -> set[str]:
     """The functions that change memory beside their own variables, or may, or lead to one that does."""
-    found = {name for name in parts.declared if _CLOCKS in name or not name.startswith(("llvm.", INDEX))}
+    found = {name for name in parts.declared if _CLOCKS in name or not name.startswith(("llvm.", INDEX))} - _ENDS
     texts = {name: each.text for name, each in parts.functions.items()}
     return _leading_to(found | {name for name, text in texts.items() if _writes(text) or " cmpxchg " in text}, parts)
 

@@ -20,6 +20,7 @@ from tilewright.frontend.cpp.device_limits import (
     host_accesses,
     refuse_host_constructs,
     refuse_long_double,
+    refuse_shared_of_hosts,
     refuse_values,
     refuse_writes,
     without_constructors,
@@ -33,6 +34,7 @@ from tilewright.frontend.cpp.spaces import (
     SIMT,
     device_functions,
     refuse_device_functions,
+    refuse_direct_calls,
     refuse_host_functions,
     refuse_kernels_of_hosts,
     refuse_tile_functions,
@@ -59,6 +61,8 @@ def compiled(request: Request) -> Made:
     threads = SimtModule(llvm, {})
     refuse_tile_functions(llvm, kernels, texts, dict(request.defines))
     refuse_device_functions(llvm, texts, dict(request.defines))
+    refuse_direct_calls(host.llvm, [*kernels, *simt])
+    refuse_shared_of_hosts(host.llvm, texts, dict(request.defines))
     if simt or "@__tw_simt_" in llvm:
         refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
         refuse_host_constructs(llvm, simt, texts, dict(request.defines))

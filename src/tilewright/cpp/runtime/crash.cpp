@@ -249,12 +249,11 @@ int place_of(void* const* found, int count, char* file, int room) {
 // A program of its own asks the compiler that made it, where that is still there.
 static char program[PATH_MAX];
 static int locate_outside(char const* image, size_t offset, char* text, int room) {
-    if (image) return 0;  // whose file is gone
     char digits_of[digits];
     char const* words_of[words + 4];
     int count = 0, ends[2];
     for (char const* const* word = __tw_compiler_command; *word && count < words; ++word) words_of[count++] = *word;
-    char const* const asked[] = {"-place", program, decimal(digits_of, offset), nullptr};
+    char const* const asked[] = {"-place", image ? image : program, decimal(digits_of, offset), nullptr};
     for (char const* word : asked) words_of[count++] = word;
     if (pipe(ends) != 0) return 0;
     pid_t child = fork();

@@ -1,11 +1,17 @@
-// Launches: the configuration of the next one of a thread, and kernels that run.
+// Launches: the configurations of those that a thread begins, and kernels that run.
 #include "runtime.h"
 #include <stdarg.h>
 
 namespace tilewright {
 
-static thread_local configuration next;
-static thread_local cudaError_t refused = cudaErrorMissingConfiguration;
+// Launches whose arguments are evaluated, which may launch others: how, and what is wrong with that.
+struct begun {
+    configuration how;
+    cudaError_t refused;
+};
+constexpr unsigned most_begun = 16;  // those that exceptions left included
+static thread_local begun launches[most_begun];
+static thread_local unsigned launches_begun = 0;
 // Why Python refuses a launch, and which category of the sanitizer that is.
 static thread_local char refusal[256], refusal_category[32];
 
@@ -180,17 +186,16 @@ cudaError_t launch_in_order(kernel const& what, configuration const& how, void**
 }
 
 static cudaError_t launch_next(kernel const* what, void** slots) {
-    cudaError_t error = refused;
-    refused = cudaErrorMissingConfiguration;
+    begun const found = launches_begun ? launches[--launches_begun] : begun{{}, cudaErrorMissingConfiguration};
+    cudaError_t const error = what ? found.refused : cudaErrorInvalidDeviceFunction;
     if (error == cudaErrorMissingConfiguration && what)
         say_of(*what, "is called like a function; kernels are launched, by <<<...>>>");
     if (error == cudaErrorInvalidConfiguration && what && checking()) {
-        unsigned const *g = next.grid, *b = next.block;
+        unsigned const *g = found.how.grid, *b = found.how.block;
         refuse(nullptr, "a grid of (%u, %u, %u) and a block of (%u, %u, %u) for %s(), where no extent may be 0, a block has up to %d threads, and 64 in z, and y and z of a grid are below 65536",
                g[0], g[1], g[2], b[0], b[1], b[2], what->name, max_threads);
     }
-    if (error == cudaSuccess && !what) error = cudaErrorInvalidDeviceFunction;
-    return error != cudaSuccess ? error : launch_in_order(*what, next, slots);
+    return error != cudaSuccess ? error : launch_in_order(*what, found.how, slots);
 }
 
 }  // namespace tilewright
@@ -212,9 +217,10 @@ void __tw_set_simt_launcher(int (*given)(char const*, unsigned const*, size_t, v
 
 cudaError_t __tw_host_configure(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                                 size_t shared, cudaStream_t stream) {
-    next = {{gx, gy, gz}, {bx, by, bz}, shared, stream};
-    refused = on(stream);
-    if (refused == cudaSuccess) refused = check(next);
+    if (launches_begun == most_begun) memmove(launches, launches + 1, --launches_begun * sizeof *launches);
+    configuration const how = {{gx, gy, gz}, {bx, by, bz}, shared, stream};
+    cudaError_t const known = on(stream), refused = known == cudaSuccess ? check(how) : known;
+    launches[launches_begun++] = {how, refused};
     return report(refused);
 }
 // What a kernel does when the program calls it: `what` describes it.
@@ -222,7 +228,6 @@ cudaError_t __tw_host_launch(void const* what, void** slots) { return report(lau
 // As cudaLaunchKernel names kernels, by their address.
 cudaError_t __tw_host_launch_function(void const* function, void** slots) {
     kernel const* found = find_kernel(function);
-    if (!found) refused = cudaErrorInvalidDeviceFunction;
     void* room[most_parameters];
     cudaError_t const outcome = report(launch_next(found, found ? parts_of(*found, slots, room) : slots));
     refusals_are_known();

@@ -4,8 +4,10 @@
 #include "cuda.h"
 #include "nvrtc.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -143,13 +145,18 @@ static void* library_of(char const* image, size_t size) {
     locked here;
     for (loaded_module const& each : known)
         if (each.size == size && each.hash == hash) return each.library;
+    // They stay open: the loader takes a name that it knows for what it has loaded, and faults are looked up in them.
     int file = memfd_create("tilewright-module", 0);
+    rlimit open_files;
+    if (file < 0 && errno == EMFILE && getrlimit(RLIMIT_NOFILE, &open_files) == 0) {
+        open_files.rlim_cur = open_files.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &open_files) == 0) file = memfd_create("tilewright-module", 0);
+    }
     if (file < 0 || write(file, image, size) != ssize_t(size)) return nullptr;
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    close(file);
-    if (!library) return nullptr;
+    if (!library) return close(file), nullptr;
     __tw_register_tile_code(*(void const**)dlsym(library, "__tw_module_codes"), *(unsigned*)dlsym(library, "__tw_module_count"));
     known.add({size, hash, library});
     return library;

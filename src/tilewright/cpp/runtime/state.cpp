@@ -31,10 +31,12 @@ void say(char const* format, ...) {
     va_list arguments;
     va_start(arguments, format);
     fflush(stdout);
+    flockfile(stderr);  // several threads may say something
     fputs("tilewright: ", stderr);
     vfprintf(stderr, format, arguments);
     fputs("\n", stderr);
     fflush(stderr);
+    funlockfile(stderr);
     va_end(arguments);
 }
 

@@ -23,6 +23,9 @@ _REGISTERS = {f"{name}.{axis}": f"{variable}.{axis}" for name, variable in _COOR
     "lanemask_gt": f"~({_BIT} * 2 - 1)",
     "clock": "clock()",
     "clock64": "clock64()",
+    "globaltimer": "::__tw_simt::nanoseconds()",
+    "globaltimer_lo": "unsigned(::__tw_simt::nanoseconds())",
+    "globaltimer_hi": "unsigned(::__tw_simt::nanoseconds() >> 32)",
 }
 # What `ptx.h` has, by their names without types and what makes no difference here.
 _KNOWN = re.compile(

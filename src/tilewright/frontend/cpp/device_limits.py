@@ -15,7 +15,7 @@ from tilewright.ir.location import Loc
 from tilewright.ir.reachable import reachable
 
 _ALLOCATES = re.compile(r"_Zn[wa]")
-_OF_THE_LIBRARY = re.compile(r"_ZN?K?St(?:3__1)?(\d+)(?!__)")  # but for its own helpers
+_OF_THE_LIBRARY = re.compile(r"_ZN?K?St(?:3__1)?(?!\d__)\d")  # but for its own helpers with short names
 _NO_OBJECT = re.compile(r"_ZNK?St3__1(?:8function|3any)")  # which devices do not have, though they may need no memory
 _OF_C = re.compile(
     r"(?:v?s?n?|v?f)printf|f(?:open|close|read|write|flush|puts|putc|gets|scanf|seek|tell)|s?scanf|getenv|system|_?exit|"
@@ -133,6 +133,23 @@ def refuse_values(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str
                     "program begins; give it a constant, or copy the value by cudaMemcpyToSymbol",
                     loc,
                 )
+
+
+def refuse_shared_of_hosts(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> None:
+    """TileUnsupportedFeatureError, where it is declared, for a variable in shared memory of a function of the host.
+    Parameters as of ``refuse_host_functions``."""
+    source, parts = Source(llvm, texts, defines), parts_of(llvm)
+    inside = {n: v for n, v in parts.variables.items() if n.startswith("_ZZ") and "thread_local" in v.how}
+    shared = {n for n, v in inside.items() if source.is_shared(_debug_of(v))}
+    for user in sorted(name for name, named in parts.calls.items() if named & shared):
+        function = source.function_without(DEVICES, user)
+        if function is not None:
+            number = _debug_of(inside[min(parts.calls[user] & shared)])
+            raise TileUnsupportedFeatureError(
+                f"{function}() is for the host and has the __shared__ variable {source.variable_name(number)}; "
+                "shared memory is that of a block: declare it in a kernel",
+                source.variable(number),
+            )
 
 
 def refuse_writes(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> None:
@@ -259,5 +276,5 @@ def _uses(
 
 def _library_name(symbol: str) -> str:
     """What a function of the C++ library, or its class, is called."""
-    found = _OF_THE_LIBRARY.match(symbol)
-    return "a function of the C++ library" if found is None else f"std::{symbol[found.end() :][: int(found[1])]}"
+    name = source_name(symbol).removeprefix("std::").partition("::")[0]
+    return "a function of the C++ library" if name.startswith("_") else f"std::{name}"

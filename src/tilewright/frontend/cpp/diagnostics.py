@@ -439,6 +439,9 @@ class Candidate:
         if constant is not None:
             example = " such as 1_ic" if constant[1] == "integral_constant" else ""
             return f"needs a ct::{constant[1]}{example}, not {constant[2]}"
+        given = re.search(r"invalid explicitly-specified argument for template parameter ('\w+')", self.note)
+        if given is not None:
+            return f"what is given for {given[1]} is no constant that is known at compile time, or of another kind"
         if re.search("ignored: (?:could not match|couldn't infer)", self.note):
             return self.note.partition(": ")[2]
         return self.note.partition(" not viable: ")[2].partition(";")[0] if alone else ""

@@ -41,10 +41,9 @@ def without_launches(text: str, name: str) -> str:
 def launches_as_calls(text: str, name: str, *, marked: bool = False) -> str:
     """``text`` with launches as calls of the kernel, after a call that takes note of the configuration.
 
-    ``marked`` tells them from direct calls, for code that is only compiled: between calls that tile code refuses.
+    ``marked`` puts before them, for code that is only compiled, a call that tile code refuses.
     """
-    before, after = ("::__tw_no_launch(), ", ", ::__tw_launched()") if marked else ("", "")
-
+    before = "::__tw_no_launch(), " if marked else ""
     places = _Places(text, name)
 
     def call(launch: Launch) -> str:
@@ -53,7 +52,7 @@ def launches_as_calls(text: str, name: str, *, marked: bool = False) -> str:
         arguments = text[launch.closing + 3 : launch.end]
         at = places.of(launch, (launch.opening + 3, launch.start, launch.closing + 3, launch.end))
         called = f"{at[0]}{configuration}), {at[1]}{kernel}{at[2]}{arguments}"
-        return f"({before}::__tw_host::configure({called}{after}){at[3]}"
+        return f"({before}::__tw_host::configure({called}){at[3]}"
 
     return _replace(text, name, call)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,6 @@ from tilewright.frontend.cpp.debug_types import Piece, parameter_pieces, refuse_
 from tilewright.frontend.cpp.device_limits import refuse_long_double
 from tilewright.frontend.cpp.hints import kernel_hints
 from tilewright.frontend.cpp.kernel import translate_kernel
-from tilewright.frontend.cpp.llvm_instruction import debug_of, instruction
 from tilewright.frontend.cpp.llvm_line import lanes_of
 from tilewright.frontend.cpp.llvm_module import parts_of
 from tilewright.frontend.cpp.llvm_text import constant_text, parse_constant, parse_module
@@ -21,7 +19,7 @@ from tilewright.frontend.cpp.names import is_instance, source_name
 from tilewright.frontend.cpp.optimize import optimize
 from tilewright.frontend.cpp.parameters import with_pieces
 from tilewright.frontend.cpp.source import defines_main, needs_expansion, prepare
-from tilewright.frontend.cpp.spaces import TILE, refuse_host_functions, texts_of
+from tilewright.frontend.cpp.spaces import TILE, refuse_direct_calls, refuse_host_functions, texts_of
 from tilewright.frontend.cpp.statements import refuse_statements
 from tilewright.frontend.cpp.toolchain import Options, compile_to_llvm, expanded
 from tilewright.ir.core import Function
@@ -107,7 +105,7 @@ class Module:
         parameters: no name of C++ stands for one with a lambda or a value of class type as template argument."""
         types = any(piece.name for _, pieces in kernels for piece in pieces)
         unoptimized = self._compile((), launches=True, types=types)
-        _refuse_direct_calls(unoptimized)
+        refuse_direct_calls(unoptimized, [s for s, note, _ in function_notes(unoptimized) if note == "tw.kernel"])
         return self._translated(unoptimized, kernels)
 
     def _compile(self, expressions: Sequence[str], *, launches: bool = False, types: bool = False) -> str:
@@ -131,7 +129,7 @@ class Module:
     def _load(self, expressions: Sequence[str]) -> None:
         unoptimized = self._compile(expressions)
         _refuse_results(unoptimized)
-        _refuse_direct_calls(unoptimized)
+        refuse_direct_calls(unoptimized, [s for s, note, _ in function_notes(unoptimized) if note == "tw.kernel"])
         entries = [_entry(unoptimized, i) for i in range(len(expressions))]
         if any(piece.code >= _NO_SCALAR for _, pieces in entries for piece in pieces):
             unoptimized = self._compile(expressions, types=True)
@@ -241,19 +239,3 @@ def _refuse_results(unoptimized: str) -> None:
         if note in ("tw.kernel", "tw.simt") and found and not found.head.partition("@")[0].endswith("void "):
             loc = Locations(parts.metadata).function(found.subprogram)
             raise TileTypeError(f"the kernel {source_name(symbol)} returns a value; a kernel returns void", loc)
-
-
-def _refuse_direct_calls(unoptimized: str) -> None:
-    """TileError for a kernel that is called like a function."""
-    parts = parts_of(unoptimized)
-    kernels = {symbol for symbol, note, _ in function_notes(unoptimized) if note == "tw.kernel"}
-    for caller in (name for name, called in parts.calls.items() if called & kernels):
-        lines = parts.functions[caller].body.split("\n")
-        calls = [(instruction(line).callee, at) for at, line in enumerate(lines)]
-        calls = [(callee, at) for callee, at in calls if callee]
-        for (callee, at), (after, _) in itertools.pairwise([*calls, ("", 0)]):
-            if callee in kernels and not after.startswith("__tw_launched"):
-                number = next(filter(None, map(debug_of, lines[at:])), None)  # that of an invoke is on its next line
-                name = source_name(callee)
-                message = f"the kernel {name} is called like a function; kernels are launched, by the host"
-                raise TileUnsupportedFeatureError(message, Locations(parts.metadata).loc(number))

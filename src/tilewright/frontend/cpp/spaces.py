@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilewright.frontend.cpp.attributes import mask, opening, without_directives
-from tilewright.frontend.cpp.llvm_instruction import instruction
+from tilewright.frontend.cpp.llvm_instruction import debug_of, instruction
 from tilewright.frontend.cpp.llvm_module import Definition, called_from, names_in, parts_of
 from tilewright.frontend.cpp.locations import INCLUDE_DIR, Locations
 from tilewright.frontend.cpp.names import source_name
@@ -29,6 +29,7 @@ _MOST_FILES = 2048  # of which it is kept what they say: those of a program
 _DECLARATORS = r"(?:[\w*&\s\[\]=]*,)*\s*(?:(?:const|volatile|__\w+__(?:\s*\(\d+\))?|[*&])\s*)*"
 _BEFORE_NAME = re.compile(_DECLARATORS)
 _BEFORE_BRACES = re.compile(rf"{_DECLARATORS}(?:(?!(?:struct|class|union|enum)\b)\w+\s*(?:=\s*)?)?")
+_CONFIGURES = "_ZN9__tw_host9configure"
 _LAMBDA = re.compile(r"U[lT]|\$_\d")  # in the symbol of its operator(): it is for where it is written
 
 
@@ -58,11 +59,6 @@ def refuse_host_functions(
     calls = parts_of(llvm).calls
     called = called_from(calls, kernels) - set(kernels)
     source = Source(llvm, texts, defines)
-    for caller in sorted(called | set(kernels)):
-        for symbol in sorted(calls[caller] & set(kernels)):
-            if (at := source.call(caller, symbol)) is not None:
-                message = f"{source_name(caller)}() {space.kind} and calls the kernel {source_name(symbol)}()"
-                raise TileUnsupportedFeatureError(f"{message}; kernels are launched, by the host", at)
     for symbol in sorted(called):
         function = source.function_without(space, symbol)
         if function is None:
@@ -75,6 +71,23 @@ def refuse_host_functions(
                     f"declare it {space.advice}, or constexpr",
                     source.declaration(symbol) if at is UNKNOWN else at,  # a header of ours calls it
                 )
+
+
+def refuse_direct_calls(llvm: str, kernels: Collection[str]) -> None:
+    """TileUnsupportedFeatureError, at the call, for one of ``kernels`` that is called like a function: launches take
+    note of their configuration first."""
+    parts = parts_of(llvm)
+    for caller in sorted(name for name, called in parts.calls.items() if called & set(kernels)):
+        lines, configured = parts.functions[caller].body.split("\n"), False
+        for number, callee in enumerate(instruction(line).callee for line in lines):
+            if callee in kernels and not configured:
+                at = next(filter(None, map(debug_of, lines[number:])), None)  # that of an invoke is on its next line
+                raise TileUnsupportedFeatureError(
+                    f"the kernel {source_name(callee)} is called like a function; kernels are launched, by the host: "
+                    f"{source_name(callee)}<<<grid, block>>>(...)",
+                    UNKNOWN if at is None else Locations(parts.metadata).loc(at),
+                )
+            configured = callee.startswith(_CONFIGURES) or (configured and callee not in kernels)
 
 
 def refuse_device_functions(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> None:

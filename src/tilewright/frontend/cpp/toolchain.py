@@ -201,7 +201,7 @@ class Options:
         """The compiler's options for ``text``; ``defines`` are the definitions that no line before it makes."""
         flags = [*_MACROS, "-isystem", str(INCLUDE_DIR)]
         if self.host:
-            simt = any(word in text for word in ("__global__", "__device__", "__tw_simt"))
+            simt = any(word in text for word in ("__global__", "__device__", "__shared__", "__tw_simt"))
             on_gpu = "TW_SIMT_GPU" in self.defines
             flags += (*_HOST_FLAGS, *(() if on_gpu else _FAITHFUL), *(_SIMT if simt else ()))
         else:

@@ -199,8 +199,8 @@ inline cudaError_t configure(dim3 grid, dim3 block = dim3(1), size_t shared = 0,
 
 inline cudaError_t cudaLaunchKernel(void const* function, dim3 grid, dim3 block, void** arguments, size_t shared = 0,
                                     cudaStream_t stream = nullptr) {
-    cudaError_t error = __tw_host::configure(grid, block, shared, stream);
-    return error != cudaSuccess ? error : __tw_host_launch_function(function, arguments);
+    __tw_host::configure(grid, block, shared, stream);
+    return __tw_host_launch_function(function, arguments);
 }
 template <typename... A>
 inline cudaError_t cudaLaunchKernel(void (*function)(A...), dim3 grid, dim3 block, void** arguments, size_t shared = 0,
@@ -254,9 +254,7 @@ template <typename... P, typename... A>
 inline cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* config, void (*kernel)(P...), A&&... arguments) {
     cudaError_t error = __tw_host::attributes(config, (void const*)kernel);
     if (error != cudaSuccess) return error;
-    error =
-        __tw_host::configure(config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream);
-    if (error != cudaSuccess) return error;
+    __tw_host::configure(config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream);
     cudaError_t before = cudaGetLastError();
     kernel(static_cast<A&&>(arguments)...);
     error = cudaPeekAtLastError();

@@ -65,7 +65,6 @@ enum class rule : int {
 extern "C" {
 // What is left of a kernel launch, and of a function for SIMT code: tile code that gets there is refused.
 void __tw_no_launch() noexcept;
-void __tw_launched() noexcept;
 void __tw_no_simt_function() noexcept;
 int __tw_bid(int axis) TW_PURE;
 int __tw_num_blocks(int axis) TW_PURE;

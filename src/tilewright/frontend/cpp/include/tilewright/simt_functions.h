@@ -195,6 +195,17 @@ TW_STORE(__stwt)
 #undef TW_STORE
 inline void __nanosleep(unsigned) {}
 inline long long clock64() { return (long long)__builtin_readcyclecounter(); }
+namespace __tw_simt {
+inline unsigned long long nanoseconds() {
+#ifdef TW_SIMT_GPU
+    return __builtin_readsteadycounter();
+#else
+    timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * 1000000000ull + now.tv_nsec;
+#endif
+}
+}  // namespace __tw_simt
 inline void __trap() { __builtin_trap(); }
 
 // Warps: lanes with the same value, and reductions.
