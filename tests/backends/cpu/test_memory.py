@@ -291,6 +291,21 @@ def test_sum_by_atomics_over_many_blocks() -> None:
     assert result[0] == 3000
 
 
+@pytest.mark.parametrize("first", [0, 1, 3])
+@pytest.mark.parametrize("dtype", [float32, float16, dtypes.bfloat16, dtypes.float64], ids=lambda t: t.short)
+def test_sums_of_neighbours_over_many_blocks(dtype: DType, first: int) -> None:
+    """Some of which one swap adds to, wherever the array begins, and with masks that end among them."""
+    k = KernelBuilder()
+    total, places, ones = k.array("total", dtype, 1), k.iota(32), k.constant(1.0, dtype, (32,))
+    inside = k.emit(Cmp, places, k.constant(29, int32, (32,)), predicate=CmpPredicate.LT)
+    k.emit(AtomicRmw, k.pointers(total, places), ones, inside, kind=AtomicKind.ADD, **STRONG)
+    k.b.emit_op(AtomicView, k.view(total, (32,)), ones, [k.constant(0)], kind=AtomicKind.ADD)
+    found = [np.zeros(40, dtype.storage) for _ in range(2)]
+    for backend, array in zip((BACKEND, REFERENCE), found):
+        run(backend, k.function(), (40, 3), total=array[first : first + 31])
+    np.testing.assert_array_equal(*found)
+
+
 def _wait_for(k: KernelBuilder, flag: Value, wanted: Value) -> Op:
     """A loop that ends when ``*flag`` equals ``wanted``."""
     with k.region() as body:
