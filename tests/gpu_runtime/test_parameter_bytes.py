@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import math
 import struct
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
 from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
+from tilewright.gpu_runtime.launch_parameters import MANY_BLOCKS
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
 
 HALF_TILE = {"elem_size": 2, "block_size": [64, 32], "swizzle": 3}
@@ -117,13 +119,21 @@ def cases(draw: st.DrawFn) -> Case:
     hidden, ctas = draw(st.integers(0, 2)), draw(st.sampled_from([1, 2, 4]))
     shared, warps = draw(st.sampled_from([0, 1 << 16])), draw(st.sampled_from([1, 4, 8]))
     grid = draw(st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9)))
+    blocks = 1 if maps or ctas > 1 else draw(st.sampled_from([1, 4, 16]))
+    parts = draw(st.sampled_from([1, 4])) if blocks == ctas == 1 and not maps else 1
+    width = grid[0] * ctas * parts
+    if blocks > 1:  # the width of the grid is a number of the kernel, too, and wide grids have fewer CTAs
+        grid = (draw(st.one_of(st.integers(1, 5000), st.just(15))), 99 * grid[1], grid[2])
+        formats, parameters = [*formats, "i32"], [*parameters, struct.pack("=i", grid[0])]
+        many = grid[0] >= blocks and math.prod(grid) > MANY_BLOCKS
+        width = -(-grid[0] // blocks) if many else grid[0]
     binary = GpuBinary(b"", "kernel", 32 * warps, ctas, shared, (HALF_TILE,) * len(maps))
     paired = any(d.pairs for d in descriptors)
     cluster = 2 if paired else ctas
     attributes = [] if cluster == 1 or (paired and grid[0] % 2) else cluster_attributes(cluster)
-    shape = (grid[0] * ctas, grid[1], grid[2], 32 * warps, 1, 1, shared)
+    shape = (width, grid[1], grid[2], 32 * warps, 1, 1, shared)
     wanted = Seen(HANDLE, shape, attributes, [*parameters, *maps, *[bytes(8)] * hidden])
-    artifact = Artifact(binary, tuple(formats), tuple(descriptors), hidden)
+    artifact = Artifact(binary, tuple(formats), tuple(descriptors), hidden, blocks_of_cta=blocks, ctas_of_block=parts)
     return Case(artifact, tuple(values), grid, draw(st.sampled_from([0, 7, 1 << 40])), wanted)
 
 

@@ -31,6 +31,8 @@ class Artifact:
     Those of ``tables`` that are passed by value have room for ``capacity`` arrays.
     A kernel that ``reports`` takes the address of its buffer after the other numbers, and one whose blocks need
     ``local_bytes`` each takes the address of those.
+    A grid has ``ctas_of_block`` times as many CTAs as blocks, which are in clusters of those of the binary only. With
+    several ``blocks_of_cta`` it has fewer, if there are many, and the kernel takes its width as the last number.
     With ``depths`` there is a variant with so many stages for one block on each SM, for two and so on. ``fallback``
     says what the compiler had to do without.
     """
@@ -43,6 +45,8 @@ class Artifact:
     local_bytes: int = 0
     tables: tuple[TableParameter, ...] = ()
     capacity: int = 0
+    blocks_of_cta: int = 1
+    ctas_of_block: int = 1
     depths: tuple[int, ...] = ()
     fallback: tuple[str, ...] = ()
 

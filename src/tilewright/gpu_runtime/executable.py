@@ -124,7 +124,7 @@ class GpuExecutable:
 
     def _limits(self, processors: int) -> list[tuple[int, Constraints | None]]:
         """The most blocks with one on each SM, with two and so on, and the variant for so many; None for this one."""
-        clusters = processors // self.artifact.binary.num_ctas
+        clusters = processors // self._parameters.ctas
         return [(n * clusters, variant) for n, variant in self._deeper]
 
     def _start(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
@@ -269,6 +269,9 @@ class GpuExecutable:
 
     def _put(self, params: LaunchParameters, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> None:
         values, binary = arguments.values, self.artifact.binary
+        if self.artifact.blocks_of_cta > 1:
+            assert params.grid is not None
+            values = (*values, params.grid[0])
         if self._tables:
             values = list(values)
             self._place_tables(params, values, arguments, borrowed)

@@ -17,6 +17,7 @@ from tilewright.ir.gpu_parameters import TableParameter
 _CONFIG = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes, stream, attributes, their number
 _ATTRIBUTE = struct.Struct("=I4x64s")  # id, value
 _MAX_TABLES = 64  # that one of them remembers; a program with lists of more kinds than that starts over
+MANY_BLOCKS = 2048  # of a grid whose CTAs run several each
 _CLUSTER_DIMENSION, _CLUSTER_SPREAD = 4, 5
 
 T = TypeVar("T")
@@ -31,11 +32,12 @@ class ParameterLayout:
         self.formats, self.added = artifact.formats, artifact.hidden
         self.maps = [MapEncoder(d, box) for d, box in zip(artifact.descriptors, binary.descriptors)]
         self.pairs = any(d.pairs for d in artifact.descriptors)  # clusters of 2, where the grid's width is even
-        self.ctas = binary.num_ctas  # of a block of the grid
+        self.ctas = binary.num_ctas * artifact.ctas_of_block  # of a block of the grid
+        self.blocks = artifact.blocks_of_cta
         self.threads, self.shared_bytes = binary.threads, binary.shared_bytes  # of a CTA
         self.attributes = b"".join(_attributes(2 if self.pairs else binary.num_ctas))
         tables = artifact.tables, artifact.capacity
-        self._described = (self.formats, self.added, artifact.descriptors, binary.descriptors, *tables)
+        self._described = (self.formats, self.added, artifact.descriptors, binary.descriptors, *tables, self.blocks)
 
     @property
     def attribute_count(self) -> int:
@@ -48,6 +50,8 @@ class ParameterLayout:
     def configuration(self, grid: tuple[int, int, int], stream: int, attributes: int) -> tuple[int, ...]:
         """What ``_CONFIG`` packs. The launch attributes are at the address ``attributes``."""
         x, y, z = grid
+        if 1 < self.blocks <= x and x * y * z > MANY_BLOCKS:
+            x = -(-x // self.blocks)
         count = 0 if self.pairs and x % 2 != 0 else self.attribute_count
         return x * self.ctas, y, z, self.threads, 1, 1, self.shared_bytes, stream, attributes, count
 

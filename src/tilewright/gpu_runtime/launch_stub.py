@@ -11,7 +11,7 @@ from tilewright.backends.native import Embedded, LaunchStub, embedded_function
 from tilewright.backends.native.body import Body
 from tilewright.backends.native.code import stub_code
 from tilewright.gpu_runtime import abi, driver
-from tilewright.gpu_runtime.launch_parameters import LaunchParameters, ParameterLayout
+from tilewright.gpu_runtime.launch_parameters import MANY_BLOCKS, LaunchParameters, ParameterLayout
 from tilewright.gpu_runtime.tables import TableMemory
 
 _NO_RECORD = ctypes.c_int64()  # of a stub that is made for one kernel
@@ -82,6 +82,9 @@ def embedded(name: str, layout: ParameterLayout, kernels: Sequence[driver.Loaded
 def _parameters(body: Body, layout: ParameterLayout, lists: Mapping[int, TableMemory] = MappingProxyType({})) -> str:
     """The address of the addresses of all parameters."""
     numbers, maps = abi.pack(body, layout.formats), [encoder.emit(body) for encoder in layout.maps]
+    if layout.blocks > 1:
+        numbers[-1] = body.stack("i64")
+        body.store("i64", "%x", numbers[-1])
     for i, table in lists.items():
         numbers[i] = table.emit(body, body.load("ptr", "%values", 8 * i))
     added = [body.stack("i64") for _ in range(layout.added)]
@@ -133,8 +136,14 @@ def _configuration(body: Body, layout: ParameterLayout) -> str:
     config = body.stack(f"[{len(params.config)} x i8]")
     for i, (word,) in enumerate(struct.iter_unpack("=Q", params.config)):
         body.store("i64", body.number(word), config, 8 * i)
-    clustered = body.let(f"mul i64 %x, {layout.ctas}")
-    for i, extent in enumerate((clustered, "%y", "%z")):
+    ctas = body.let(f"mul i64 %x, {layout.ctas}")
+    if layout.blocks > 1:
+        blocks = body.let(f"mul i64 {body.let('mul i64 %x, %y')}, %z")
+        many = body.let(f"icmp ugt i64 {blocks}, {MANY_BLOCKS}")
+        many = body.let(f"and i1 {many}, {body.let(f'icmp uge i64 %x, {layout.blocks}')}")
+        fewer = body.let(f"udiv i64 {body.let(f'add i64 %x, {layout.blocks - 1}')}, {layout.blocks}")
+        ctas = body.let(f"select i1 {many}, i64 {fewer}, i64 {ctas}")
+    for i, extent in enumerate((ctas, "%y", "%z")):
         body.store("i32", body.let(f"trunc i64 {extent} to i32"), config, 4 * i)
     if layout.pairs:
         odd = body.let(f"icmp ne i64 {body.let('and i64 %x, 1')}, 0")

@@ -27,6 +27,7 @@ from tilewright.gpu_runtime.device_printf import deliver
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64, uint8, uint16, uint32, uint64
 from tilewright.ir.gpu_parameters import MAP_BYTES, Geometry, TableParameter
+from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK
 from tilewright.ir.ops.gpu.tma import ListedMap
 from tilewright.ir.report_buffer import HEADER, WORDS, sites
 from tilewright.ir.semantics import constant_array
@@ -50,7 +51,12 @@ class PtxExecutable:
             for arg, number in zip(self._function.body.args, arguments.values)
         ]
         made = self.compiled
-        grid = (grid[0] * made.num_ctas, *grid[1:])
+        blocks, ctas = (made.distributed.hints.get(name, 1) for name in (BLOCKS_OF_CTA, CTAS_OF_BLOCK))
+        assert isinstance(blocks, int) and isinstance(ctas, int)
+        grid = (grid[0] * made.num_ctas * ctas, *grid[1:])
+        if blocks > 1:
+            parameters.append(np.int32(grid[0]).tobytes())
+            grid = (-(-grid[0] // blocks), *grid[1:])
         listed, copied = [], {}
         for t in made.tables:
             table = next(b for b in arguments.buffers if b.address == arguments.values[t.index])

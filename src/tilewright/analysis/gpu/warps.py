@@ -164,7 +164,7 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
         row = max(row, sum(n for op, n in sizes.items() if _is_reduced(op)))
     writes = any(has_effect(op, Effect.WRITE) for loop in loops for op in loop.walk())
     resident = _RESIDENT_WARPS if writes or not looped else _RESIDENT_WARPS_TO_REDUCE
-    if any(_has_long_lines(op) and op.values[0].tile.size == size for op in function.ops_of(Reduce)):
+    if any(has_long_lines(op) and op.values[0].tile.size == size for op in function.ops_of(Reduce)):
         resident = _RESIDENT_WARPS_TO_REDUCE
     sums = any(init.tile.size == size for loop in loops for init in loop.inits)
     if sums and not combined:  # its loops only move tiles
@@ -186,7 +186,7 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
     return max(fitting, key=merit, default=_MOST)
 
 
-def _has_long_lines(op: Reduce) -> bool:
+def has_long_lines(op: Reduce) -> bool:
     """Whether ``op`` reduces several long lines, each for itself."""
     t = op.values[0].tile
     shaped = [o.result for v in op.results for o in v.users if isinstance(o, Reshape)]

@@ -25,7 +25,7 @@ from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_stage import DEEPER, MAX_WARPS
+from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, DEEPER, MAX_WARPS
 from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.pipelines import optimize
@@ -111,16 +111,20 @@ def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Mappin
         descriptors=tuple(map(box_of, compiled.maps)),
         texts=texts,
     )
+    blocks, ctas = (compiled.distributed.hints.get(name, 1) for name in (BLOCKS_OF_CTA, CTAS_OF_BLOCK))
+    assert isinstance(blocks, int) and isinstance(ctas, int)
     added = compiled.reports + (compiled.local_bytes > 0)
     return Artifact(
         binary,
-        (*formats_of(function), *["u64"] * added),
+        (*formats_of(function), *["u64"] * added, *["i32"] * (blocks > 1)),
         tuple(op.descriptor for op in compiled.maps),
         0,
         reports=compiled.reports,
         local_bytes=compiled.local_bytes,
         tables=compiled.tables,
         capacity=compiled.capacity,
+        blocks_of_cta=blocks,
+        ctas_of_block=ctas,
         depths=compiled.distributed.hints.get(DEEPER, ()),
     )
 

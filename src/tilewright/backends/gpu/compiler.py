@@ -27,8 +27,10 @@ from tilewright.ir.ops.memory import AtomicRmw
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
 from tilewright.system import collector
+from tilewright.transforms.base import Pass
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
-from tilewright.transforms.gpu.lowering import lower_to_gpu
+from tilewright.transforms.gpu.lowering import lower_to_gpu, with_merged_blocks
+from tilewright.transforms.gpu.split_blocks import SplitBlocks
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_rows import SplitRows
 from tilewright.transforms.gpu.split_steps import SplitSteps
@@ -95,12 +97,17 @@ def compile_to_ptx(
     times = [time.perf_counter()]
     processor = parse_target(chosen.name.removesuffix("a"))
     whole = with_resolved_hints(optimize(function), processor)
-    splits = (SplitMma(processor), SplitSteps()) if how.descriptors else ()  # without, others launch it
-    optimized = run_passes(whole, splits)
+    free = how.descriptors  # without, others launch it
+    splits: list[Pass] = [SplitMma(processor), SplitSteps()]
+    if num_warps is None:
+        splits.append(SplitBlocks())
+    optimized = run_passes(whole, splits if free else ())
     num_ctas = AnalysisManager(optimized).get(cluster_size)
     optimized = run_passes(optimized, (SplitRows(),))
     reports, local = bool(sites(optimized)), local_bytes(optimized)
     prepared = run_passes(optimized, (LowerReports(),))
+    if free and num_warps is None and num_ctas == 1 and not (reports or local):
+        prepared = with_merged_blocks(prepared)
     times.append(time.perf_counter())
     units, room = processor if how.descriptors else None, processor.shared_memory
     distributed = lower_to_gpu(prepared, num_warps, num_stages, units, room, realign=how.realign, blocks=how.blocks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilewright.ir.core import Function, Op
-from tilewright.ir.gpu_stage import NUM_STAGES, ROW_PART, WGMMA_REFUSED, num_warps
+from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, NUM_STAGES, ROW_PART, WGMMA_REFUSED, num_warps
 from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, GlobalStore, SharedAlloc, SharedCopy, shared
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
@@ -27,6 +27,10 @@ def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
     yield f"target: {target}"
     if num_ctas > 1:
         yield f"CTAs that run a block, whose MMA ops need more registers than one has: {num_ctas}"
+    if CTAS_OF_BLOCK in function.hints:
+        yield f"CTAs that run a block, each with a part of its tiles: {function.hints[CTAS_OF_BLOCK]}"
+    if BLOCKS_OF_CTA in function.hints:
+        yield f"blocks of a grid with many that a CTA runs: {function.hints[BLOCKS_OF_CTA]}"
     roles = function.ops_of(WarpSpecialize)
     more = roles[0].producer_warps if roles else 0
     yield f"warps per block: {warps + more}" + (f" ({warps} compute, {more} load)" if more else "")

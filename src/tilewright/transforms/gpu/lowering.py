@@ -6,7 +6,7 @@ from tilewright.analysis.gpu.target import TF32_ROUNDING, GpuTarget
 from tilewright.analysis.gpu.tensor_memory import OutOfTensorMemory
 from tilewright.analysis.gpu.warps import suitable_warps
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import CTAS_OF_SM, DEEPER, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
+from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_SM, DEEPER, WGMMA_REFUSED, WGMMA_WARPS, verify_gpu
 from tilewright.ir.ops.floats import Tanh
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.rewrite import with_body
@@ -33,6 +33,7 @@ from tilewright.transforms.gpu.load_left_operands import LoadLeftOperands
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
 from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
+from tilewright.transforms.gpu.merge_blocks import MergeBlocks, blocks_of_cta
 from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.occupancy import ctas_of_mma
@@ -57,6 +58,14 @@ from tilewright.transforms.lower_mma_scaled import LowerMmaScaled
 from tilewright.transforms.lower_packing import LowerPacking
 from tilewright.transforms.pipelines import run_passes
 
+_TO_ADDRESSES = (
+    OrderBlocks(),
+    LowerPacking(),  # tiles of other shapes, which get layouts like all
+    ExpandViews(),  # so that it is known where each view comes from
+    LowerViews(),  # addresses decide about layouts
+    Canonicalize(),  # constant indices, strides of one
+    CommonSubexpressions(),  # accesses to the same tile have the same pointers
+)
 _ROTATED = 2  # CTAs on an SM that load for themselves, with registers for two MMA ops at a time
 
 
@@ -81,12 +90,7 @@ def passes_to_gpu(
     """
     return (
         LowerMmaScaled(),
-        OrderBlocks(),
-        LowerPacking(),  # tiles of other shapes, which get layouts like all
-        ExpandViews(),  # so that it is known where each view comes from
-        LowerViews(),  # addresses decide about layouts
-        Canonicalize(),  # constant indices, strides of one
-        CommonSubexpressions(),  # accesses to the same tile have the same pointers
+        *_TO_ADDRESSES,
         LoopInvariantCodeMotion(),
         PairAccesses(),  # which asks for strides and extents outside of what it changes
         AssignLayouts(num_warps, shared_bytes, fp8, f32),
@@ -164,9 +168,19 @@ def lower_to_gpu(
             function.hints[WGMMA_REFUSED] = made.hints[WGMMA_REFUSED]
     warps = num_warps or suitable_warps(function, f32=f32, blocks=blocks)
     made = _within(function, warps, num_stages, shared_bytes, blocks, **how)
-    if not num_warps and not blocks and suitable_warps(function, f32=f32, blocks=1) != warps:
+    if (
+        BLOCKS_OF_CTA not in made.hints
+        and not num_warps
+        and not blocks
+        and suitable_warps(function, f32=f32, blocks=1) != warps
+    ):
         made.hints[DEEPER] = made.hints.get(DEEPER) or (STAGES,)
     return made
+
+
+def with_merged_blocks(function: Function) -> Function:
+    """``function``, of which a CTA runs several blocks if these are small."""
+    return run_passes(function, (*_TO_ADDRESSES, MergeBlocks())) if blocks_of_cta(function) > 1 else function
 
 
 def reshaped(function: Function, shaping: Pass) -> Function:

@@ -16,9 +16,10 @@ from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.scheduler import run_blocks
 from tilewright.backends.schedule import Schedule
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import num_warps, verify_gpu
+from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, num_warps, verify_gpu
 from tilewright.ir.printer import print_function
-from tilewright.transforms.gpu.lowering import lower_to_gpu
+from tilewright.transforms.gpu.lowering import lower_to_gpu, with_merged_blocks
+from tilewright.transforms.gpu.split_blocks import SplitBlocks
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_steps import SplitSteps
 from tilewright.transforms.gpu.tile_splitting import cluster_size
@@ -26,17 +27,25 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 
 class InterpreterExecutable(Executable):
-    """A function of the gpu stage, ready to be interpreted: ``num_ctas`` CTAs run each block of a grid."""
+    """A function of the gpu stage, ready to be interpreted: ``num_ctas`` CTAs run each block of a grid, or a CTA
+    several blocks, if the kernel can and there are ``many``."""
 
-    def __init__(self, function: Function, num_ctas: int = 1) -> None:
+    def __init__(self, function: Function, num_ctas: int = 1, *, many: bool = True) -> None:
         verify_gpu(function)
         self.function = function
         self._num_ctas = num_ctas
+        self._many = many
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every CTA of ``grid``. Fault for what a GPU would do wrong; TileError as on the reference backend."""
         warps = num_warps(self.function)
-        grid = (grid[0] * self._num_ctas, *grid[1:])
+        ctas = self.function.hints.get(CTAS_OF_BLOCK, 1)
+        assert isinstance(ctas, int)
+        grid = (grid[0] * self._num_ctas * ctas, *grid[1:])
+        blocks = self.function.hints.get(BLOCKS_OF_CTA)
+        if isinstance(blocks, int):
+            arguments = arguments._replace(values=(*arguments.values, grid[0]))
+            grid = (-(-grid[0] // (blocks if self._many else 1)), *grid[1:])
         if are_paired(self.function, grid):
             self._launch_clusters(grid, arguments, warps)
             return
@@ -81,6 +90,8 @@ class InterpreterBackend(NumpyBackend):
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> InterpreterExecutable:
         optimized = optimize(function)
         if self._target is not None:
-            optimized = run_passes(optimized, (SplitMma(self._target), SplitSteps()))
-        lowered = lower_to_gpu(optimized, self.num_warps, self.num_stages, self._target, blocks=self._blocks)
-        return InterpreterExecutable(lowered, AnalysisManager(optimized).get(cluster_size))
+            optimized = run_passes(optimized, (SplitMma(self._target), SplitSteps(), SplitBlocks()))
+        num_ctas = AnalysisManager(optimized).get(cluster_size)
+        whole = with_merged_blocks(optimized) if self._target is not None and num_ctas == 1 else optimized
+        lowered = lower_to_gpu(whole, self.num_warps, self.num_stages, self._target, blocks=self._blocks)
+        return InterpreterExecutable(lowered, num_ctas, many=not self._blocks)
