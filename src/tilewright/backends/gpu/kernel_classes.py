@@ -21,7 +21,7 @@ from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.transforms.canonicalize import Canonicalize
-from tilewright.transforms.gpu.expand_views import ExpandViews
+from tilewright.transforms.expand_views import ExpandViews
 from tilewright.transforms.gpu.layout_choice import widest_access
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.lower_views import LowerViews

@@ -28,7 +28,7 @@ from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
 from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.base import Pass
-from tilewright.transforms.gpu.expand_views import ExpandViews
+from tilewright.transforms.expand_views import ExpandViews
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.sink_loads import SinkLoads

@@ -15,12 +15,12 @@ from tilewright.transforms.base import Pass
 from tilewright.transforms.canonicalize import Canonicalize
 from tilewright.transforms.cse import CommonSubexpressions
 from tilewright.transforms.dce import DeadCodeElimination
+from tilewright.transforms.expand_views import ExpandViews
 from tilewright.transforms.gpu.accumulate_in_tensor_memory import AccumulateInTensorMemory
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, AllocateShared, OutOfSharedMemory, share_of_sm
 from tilewright.transforms.gpu.allocate_shared import shared_bytes as shared_bytes_of
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
-from tilewright.transforms.gpu.expand_views import ExpandViews
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.gather_atomics import GatherAtomics
 from tilewright.transforms.gpu.hoist_loads import HoistLoads

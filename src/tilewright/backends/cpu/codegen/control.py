@@ -1,4 +1,4 @@
-"""Loops and branches. What they carry lives in stack variables (scalars, views) and buffers (tiles)."""
+"""Loops and branches. What they carry lives in stack variables (scalars) and buffers (tiles)."""
 
 from __future__ import annotations
 
@@ -9,66 +9,44 @@ from llvmlite import ir
 from tilewright.analysis.waiting_loops import may_wait, waits_at
 from tilewright.backends.cpu.codegen import lanes, polls
 from tilewright.backends.cpu.codegen.buffers import Buffer
-from tilewright.backends.cpu.codegen.index import as_value
-from tilewright.backends.cpu.codegen.state import State, ViewBinding
+from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.placement import buffer_offset, passed_out
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.vector import register_type
-from tilewright.backends.vector.types import I64
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Yield
 from tilewright.ir.ops.loops import CopyBuffer
-from tilewright.ir.types import TileType, Type, tensor_view
-from tilewright.records import dataclass
+from tilewright.ir.types import TileType
+from tilewright.records import NamedTuple
 
 
-@dataclass(eq=False, repr=False)
-class CarriedSlot:
-    """Where a value of ``type`` is kept across blocks: stack variables; a buffer, which has the value already."""
+class CarriedSlot(NamedTuple):
+    """Where a value is kept across blocks: a stack variable, or a buffer, which has the value already."""
 
-    type: Type
-    variables: Sequence[ir.Value]
+    variable: ir.Value | None
     buffer: Buffer | None
 
     @staticmethod
-    def of(state: State, type_: Type, passed: Value | None) -> CarriedSlot:
+    def of(state: State, t: TileType, passed: Value | None) -> CarriedSlot:
         """A slot for what ``passed`` is an example of; None where nothing is ever passed."""
-        if isinstance(type_, TileType):
-            if type_.size > 1:
-                offset = 0 if passed is None else buffer_offset(passed)
-                return CarriedSlot(type_, (), state.buffer(offset, type_.dtype, type_.size))
-            return CarriedSlot(type_, (state.slot(register_type(type_.dtype)),), None)
-        view = tensor_view(type_)
-        return CarriedSlot(type_, [state.slot(I64) for _ in range(1 + 2 * view.rank)], None)
-
-    def registers(self, state: State, value: Value) -> list[ir.Value]:
-        """What the variables are to hold for ``value``."""
-        if isinstance(self.type, TileType):
-            return [] if self.buffer is not None else [state.scalar(value)]
-        view = state.view(value)
-        return [view.base, *map(as_value, view.shape), *map(as_value, view.strides)]
+        if t.size == 1:
+            return CarriedSlot(state.slot(register_type(t.dtype)), None)
+        offset = 0 if passed is None else buffer_offset(passed)
+        return CarriedSlot(None, state.buffer(offset, t.dtype, t.size))
 
     def bind(self, state: State, value: Value) -> None:
         """Bind ``value`` to the content."""
-        if self.buffer is not None:
-            state.bind(value, self.buffer)
-            return
-        loaded = [state.builder.load(v, typ=v.allocated_type) for v in self.variables]
-        if isinstance(self.type, TileType):
-            state.bind(value, loaded[0])
-            return
-        view = tensor_view(self.type)
-        shape = tuple(v if e is None else e for e, v in zip(view.shape, loaded[1:]))
-        strides = tuple(v if e is None else e for e, v in zip(view.strides, loaded[1 + view.rank :]))
-        state.bind(value, ViewBinding(loaded[0], shape, strides))
+        variable = self.variable
+        load = state.builder.load
+        state.bind(value, self.buffer if variable is None else load(variable, typ=variable.allocated_type))
 
 
 def _assign(state: State, slots: Sequence[CarriedSlot], values: Sequence[Value]) -> None:
     """Put all ``values`` into ``slots``; tiles are in their buffers already."""
-    registers = [s.registers(state, v) for s, v in zip(slots, values)]
-    for slot, found in zip(slots, registers):
-        for variable, register in zip(slot.variables, found):
-            state.builder.store(register, variable)
+    registers = [None if s.variable is None else state.scalar(v) for s, v in zip(slots, values)]
+    for slot, register in zip(slots, registers):
+        if register is not None:
+            state.builder.store(register, slot.variable)
 
 
 def emit_copy(state: State, op: CopyBuffer) -> None:
@@ -193,7 +171,7 @@ def emit_end(state: State, op: Yield | Continue | Break) -> None:
 
 def _open(state: State, inits: Sequence[Value]) -> list[CarriedSlot]:
     """Slots of carried values, holding the first ones."""
-    carried = [CarriedSlot.of(state, v.type, v) for v in inits]
+    carried = [CarriedSlot.of(state, v.tile, v) for v in inits]
     _assign(state, carried, inits)
     return carried
 
@@ -201,7 +179,7 @@ def _open(state: State, inits: Sequence[Value]) -> list[CarriedSlot]:
 def _result_slots(state: State, op: Loop | If) -> list[CarriedSlot]:
     """Slots of the results, which the ends of the regions pass."""
     passed = passed_out(op)
-    return [CarriedSlot.of(state, r.type, passed[r.index] if passed else None) for r in op.results]
+    return [CarriedSlot.of(state, r.tile, passed[r.index] if passed else None) for r in op.results]
 
 
 def _body(state: State, region: Block, args: Sequence[Value], ends: Ends) -> None:

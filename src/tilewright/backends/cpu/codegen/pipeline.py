@@ -7,6 +7,7 @@ from tilewright.ir.core import Function
 from tilewright.ir.dtypes import float64
 from tilewright.transforms.base import Pass
 from tilewright.transforms.clip_views import ClipViews
+from tilewright.transforms.expand_views import ExpandViews
 from tilewright.transforms.lower_mma_scaled import LowerMmaScaled
 from tilewright.transforms.lower_packing import LowerPacking
 from tilewright.transforms.pipelines import HOIST, SIMPLIFY, run_passes
@@ -15,6 +16,7 @@ from tilewright.transforms.raise_to_views import RaiseToViews
 PASSES: tuple[Pass, ...] = (
     ClipViews(),  # first: of the bounds that are promised, BoundsCheckElimination proves again what it can
     LowerPacking(),
+    ExpandViews(),  # so that slots across blocks hold scalars and tiles only
     LowerMmaScaled(float64),
     UnrollShortLoops(),  # before folding, which finds what an iteration's number decides
     *SIMPLIFY,

@@ -8,7 +8,7 @@ from support.gpu_interpreter import interpreter_backend
 from support.passes import check
 
 import tilewright as ct
-from tilewright.transforms.gpu.expand_views import ExpandViews
+from tilewright.transforms.expand_views import ExpandViews
 
 
 @ct.kernel
