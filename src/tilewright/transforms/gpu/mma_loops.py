@@ -44,7 +44,8 @@ def turned_left(mma: Wgmma) -> tuple[SharedLoad, Permute] | None:
 
 
 def only_adds(loop: For) -> bool:
-    """Whether what the MMA ops of a loop give is carried to the same MMA op, and seen by nothing else.
+    """Whether what the MMA ops of a loop give is carried to the same MMA op, perhaps through others that add to it, and
+    seen by nothing else.
 
     Then they can stay in flight: their operands are in rings alone, or put there in the place of what was fetched; of
     one MMA op the left one may also be loaded from there.
@@ -53,13 +54,20 @@ def only_adds(loop: For) -> bool:
     return bool(mmas) and all(
         (isinstance(mma.x.type, SharedType) or (len(mmas) == 1 and turned_left(mma) is not None))
         and not any(_is_overwritten(v) for v in (mma.x, mma.y))
-        and mma.acc in loop.carried
         and list(mma.acc.users) == [mma]
-        and list(mma.result.users) == [loop.body.terminator]
-        and [v is mma.result for v in loop.next_values].count(True) == 1
-        and loop.next_values[loop.carried.index(mma.acc)] is mma.result
+        and (mma.acc.op in mmas or _is_carried_to(mma, loop))
         for mma in mmas
     )
+
+
+def _is_carried_to(first: Wgmma, loop: For) -> bool:
+    """Whether ``loop`` carries to ``first`` its sum with those that are added to it one after another, alone."""
+    last = first
+    while isinstance(after := next(iter(last.result.users), None), Wgmma) and after.acc is last.result:
+        last = after
+    if first.acc not in loop.carried or list(last.result.users) != [loop.body.terminator]:
+        return False
+    return [i for i, v in enumerate(loop.next_values) if v is last.result] == [loop.carried.index(first.acc)]
 
 
 def _is_overwritten(operand: Value) -> bool:

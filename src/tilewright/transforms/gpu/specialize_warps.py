@@ -488,7 +488,7 @@ class Consumer(Partition):
         """The accumulators are waited for when the loop has ended."""
         if op not in self._adding:
             return
-        accumulators = [op.results[op.carried.index(p.acc)] for p in self._adding[op]]
+        accumulators = [op.results[op.carried.index(p.acc)] for p in self._adding[op] if p.acc in op.carried]
         done = self.b.emit_op(WgmmaWait, self.all(accumulators), [], [])
         self.values.update(zip(accumulators, done.results))
         for group, slot in zip(self._direct(op.body), extra):

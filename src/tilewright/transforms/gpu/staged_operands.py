@@ -69,15 +69,17 @@ def _loaded(function: Function, value: Value, op: Mma, k: int) -> Staged | None:
 
 
 def _computed(value: Value, op: Mma, k: int) -> Staged | None:
-    """An operand of 16 bits that is computed element by element, from no other MMA op. A right one that is only
-    converted lies as what is loaded for it."""
-    source, t = value.op, value.tile
+    """An operand of 16 bits that is computed element by element, from no other MMA op, and may be seen transposed. A
+    right one that is only converted lies as what is loaded for it."""
+    t, (seen, transposed) = value.tile, _through_permutes(value)
+    source = seen.op
     if source is None or source.block is not op.block or not source.spec.elementwise or t.rank != 2:
         return None
-    converted = k == 1 and isinstance(source, Cast) and isinstance(operand_source(value), (Load, LoadView))
+    as_loaded = k == 1 and not transposed and isinstance(operand_source(value), (Load, LoadView))
+    converted = as_loaded and isinstance(source, Cast)
     if converted or t.element.bytes != 2 or any(isinstance(v.op, Mma) for v in reachable([value], operands_within)):
         return None
-    suitable = swizzled(t.shape, 1, t.element)
+    suitable = swizzled(t.shape, 0 if transposed else 1, t.element)
     return Staged(suitable) if suitable is not None and readable(suitable, 1 - k) else None
 
 
@@ -129,11 +131,18 @@ def _slice(operand: Value) -> Iterator[Value]:
 
 
 def is_only_added(op: Mma) -> bool:
-    """Whether the loop around ``op`` does nothing with its sum but to add to it."""
-    loop = op.parent
-    if not isinstance(loop, For) or op.acc not in loop.carried or list(op.acc.users) != [op]:
+    """Whether the loop around ``op`` does nothing with its sum but to add to it, in one MMA op after another."""
+    loop, first, last = op.parent, op, op
+    if not isinstance(loop, For) or op.block is not loop.body:
         return False
-    return op.block is loop.body and list(op.result.users) == [loop.body.terminator]
+    while isinstance(before := first.acc.op, Mma) and list(before.result.users) == [first]:
+        first = before
+    while isinstance(after := next(iter(last.result.users), None), Mma) and after.acc is last.result:
+        if list(last.result.users) != [after]:
+            return False
+        last = after
+    carried = first.acc in loop.carried and list(first.acc.users) == [first]
+    return carried and list(last.result.users) == [loop.body.terminator]
 
 
 def swizzle_of(row_bytes: int) -> int | None:

@@ -17,8 +17,9 @@ from tilewright.ir.ops.gpu.wgmma import MOST_COLUMNS, ROWS
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.ir.reachable import operands_within, reachable
 from tilewright.ir.rewrite import Rewriter
-from tilewright.transforms.gpu.staged_operands import is_only_added
+from tilewright.transforms.gpu.staged_operands import is_only_added, tiles_loaded_for
 
 
 class DropUnitBatches:
@@ -121,12 +122,20 @@ class _Shaper(Rewriter):
 def _are_transposable(mmas: Sequence[Mma]) -> bool:
     """Whether those of ``mmas`` with few rows can be transposed: all are of tiles that are loaded, or, where some are
     of what others give, all have few rows."""
-    loaded = {op: [isinstance(operand_source(v), LoadView) for v in (op.x, op.y)] for op in mmas}
+    loaded = {op: [_is_loaded(v) for v in (op.x, op.y)] for op in mmas}
     if all(map(all, loaded.values())):
         return True
     if not all(_has_few_rows(op) and y for op, (_, y) in loaded.items()):
         return False
     return all(x or any(depends(op, other) for other in mmas if other is not op) for op, (x, _) in loaded.items())
+
+
+def _is_loaded(operand: Value) -> bool:
+    """Whether ``operand`` is a tile that is loaded, or one of 16 bits that is computed from a single one alone."""
+    if isinstance(operand_source(operand), LoadView):
+        return True
+    computed = operand.tile.element.bytes == 2 and len(tiles_loaded_for(operand)) == 1
+    return computed and not any(isinstance(v.op, Mma) for v in reachable([operand], operands_within))
 
 
 def _has_few_rows(op: Mma) -> bool:
