@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from tilewright.ir.core import Block, Value
+from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.memory import SharedLoad
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
 from tilewright.ir.ops.shape import Permute, Reshape
-from tilewright.ir.reachable import reachable
+from tilewright.ir.reachable import operands_within, reachable
 from tilewright.ir.types import SharedType, TileType
 
 # Both MMA ops of an element of the scores take as long as an exponential, with so many of k together. Turns pay for
 # attention of width 64 on an H100, not for 128 and 256: benchmarks/results/gpu_attention.md.
 _MOST_DEPTH = 128
+LEAST_DEPTH = 64  # bytes along k, of which threads load one half while the other one is multiplied
 
 
 def mmas_of(block: Block) -> list[Wgmma]:
@@ -34,13 +35,27 @@ def takes_turns(loop: For) -> bool:
     return first.y.type.shape[0] + last.acc.tile.shape[1] <= _MOST_DEPTH
 
 
-def turned_left(mma: Wgmma) -> tuple[SharedLoad, Permute] | None:
-    """What loads the left operand of ``mma`` from where it was fetched, and sees it transposed: of 32 bits, which warp
-    groups read in shared memory along k alone."""
-    turned = mma.x.op
-    load = turned.x.op if isinstance(turned, Permute) else None
-    alone = isinstance(load, SharedLoad) and len(load.result.users) == 1 and load.block is mma.block
-    return (load, turned) if alone and isinstance(load, SharedLoad) and isinstance(turned, Permute) else None
+def loaded_left(mma: Wgmma) -> tuple[SharedLoad, list[Op]] | None:
+    """What loads the left operand of ``mma`` from where it was fetched, and what makes it of that for ``mma`` alone, in
+    order: it computes each element, and sees transposed those of 32 bits, which warp groups read in shared memory along
+    k alone. There are two halves of it along k; the right one is fetched, too."""
+    if not isinstance(mma.x.type, TileType) or isinstance(mma.y.op, StageOperand):
+        return None
+    if mma.x.tile.shape[1] * mma.x.tile.element.bytes < LEAST_DEPTH:
+        return None
+    made, between = [v.op for v in reachable([mma.x], operands_within) if v.op is not None], []
+    loads = [op for op in made if isinstance(op, SharedLoad)]
+    if len(loads) != 1 or loads[0].block is not mma.block or loads[0].result.tile.size != mma.x.tile.size:
+        return None
+    after = [loads[0].result]
+    for v in after:
+        between += [op for op in v.users if op is not mma and op not in between]
+        after += [r for op in v.users if op is not mma for r in op.results if r not in after]
+    moved = all(op.spec.elementwise or (isinstance(op, Permute) and op.axes == (1, 0)) for op in between)
+    if not moved or not all(op in made and op.block is mma.block for op in between):
+        return None
+    assert mma.block is not None
+    return loads[0], sorted(between, key=mma.block.ops.index)
 
 
 def only_adds(loop: For) -> bool:
@@ -52,7 +67,7 @@ def only_adds(loop: For) -> bool:
     """
     mmas = mmas_of(loop.body)
     return bool(mmas) and all(
-        (isinstance(mma.x.type, SharedType) or (len(mmas) == 1 and turned_left(mma) is not None))
+        (isinstance(mma.x.type, SharedType) or (len(mmas) == 1 and loaded_left(mma) is not None))
         and not any(_is_overwritten(v) for v in (mma.x, mma.y))
         and list(mma.acc.users) == [mma]
         and (mma.acc.op in mmas or _is_carried_to(mma, loop))

@@ -29,7 +29,7 @@ from tilewright.transforms.gpu.fetch_rings import (
     rings_of,
     staged_bytes,
 )
-from tilewright.transforms.gpu.mma_loops import turned_left
+from tilewright.transforms.gpu.mma_loops import loaded_left
 
 _STAGES, _MOST_STAGES = 4, 8  # of rings; of those of MMA ops that wait for nothing but loads
 _FEW_ACCUMULATORS = 64  # registers of a thread, with which there is room for a second CTA on an SM
@@ -196,7 +196,7 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
     """How many CTAs with a tile of a product each an SM has room for, where these have several stages each: some
     multiply while others begin and end."""
     mmas, warps = function.ops_of(Wgmma), num_warps(function)
-    simple = all(isinstance(op.x.type, SharedType) or turned_left(op) for op in mmas)
+    simple = all(isinstance(op.x.type, SharedType) or (loaded_left(op) and op.x.tile.element.bytes == 4) for op in mmas)
     simple &= all(not isinstance(op.y.op, StageOperand) or op.y.op.waited or _is_gathered(op.y.op) for op in mmas)
     if not (simple and _lie_apart(function, rings)) or function.hints.get("occupancy") == 1:
         return 1

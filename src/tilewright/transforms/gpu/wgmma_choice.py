@@ -28,6 +28,7 @@ from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp
 from tilewright.ir.ops.shape import Constant, Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType
+from tilewright.transforms.gpu.mma_loops import LEAST_DEPTH
 from tilewright.transforms.gpu.staged_operands import (
     Staged,
     is_only_added,
@@ -45,7 +46,6 @@ _SMALL_ACCUMULATORS = 64  # registers of a thread of one warp group
 # The same, where weights between MMA ops stay in registers: 128x64 tiles of width 64 have 363 TFLOP/s with one warp
 # group, of which an SM holds two, and 308 with two (``benchmarks/gpu_attention.py``, causal, one H200).
 _SMALL_ACCUMULATORS_OF_ATTENTION = 128
-_LEAST_DEPTH = 64  # bytes along k, of which threads load one half while the other one is multiplied
 MOST_WORDS = 240  # registers of a thread for the accumulators of MMA ops beside each other, and a left operand
 
 
@@ -207,7 +207,7 @@ def _turned_lefts(mmas: Sequence[Mma], plan: LoweringPlan, reads: set[Op]) -> di
     for op in mmas:
         alone = op.block is not None and [o for o in op.block.ops if isinstance(o, Mma)] == [op]
         size = op.x.tile.element.bytes
-        if not alone or size != 4 or op.x.tile.shape[1] * size < _LEAST_DEPTH or not is_only_added(op):
+        if not alone or size != 4 or op.x.tile.shape[1] * size < LEAST_DEPTH or not is_only_added(op):
             continue
         fetched = _converted(op, op.x, plan, reads, set())
         if fetched is None or fetched[1].type.layout.images(OFFSET)[0] != (0, 1):
