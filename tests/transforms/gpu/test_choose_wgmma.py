@@ -107,6 +107,35 @@ def test_threads_transpose_right_operands_of_bytes() -> None:
     check(CHOOSE, before, after, names=False)
 
 
+LOOP = """
+  %one = constant() {value = 1, type = !i32} : i32
+  %sum = for(%zero, %m, %one, [%z]) : f32[64,64] { ^(%k: i32, %t: f32[64,64])"""
+COMPUTED = f"""{LOOP}
+    %x = load_view(%in, [%m, %k]) {{in_bounds = (false, false)}} : f16[64,64]
+    %l = load_view(%in, [%n, %k]) {{in_bounds = (false, false)}} : f16[64,64]
+    %c = mul(%l, %l) : f16[64,64]
+    %y = permute(%c) {{axes = (1, 0)}} : f16[64,64]
+    %w = mma(%x, %y, %t) : f32[64,64]
+    continue([%w])
+  }}"""
+STAGED = f"""{LOOP}{start("x0", "m")}{start("x1", "k")}
+    %x = gpu.fetch(%map, [%x0, %x1], _) {{type = !{ROWS}}} : {ROWS}{start("y0", "n")}{start("y1", "k")}
+    %f = gpu.fetch(%map, [%y0, %y1], _) {{type = !{ROWS}}} : {ROWS}
+    %l = gpu.load_fetched(%f) {{type = !f16[64,64]}} : f16[64,64]
+    %r = reshape(%l) {{shape = (64, 64)}} : f16[64,64]
+    %c = mul(%r, %r) : f16[64,64]
+    %p0 = permute(%c) {{axes = (1, 0)}} : f16[64,64]
+    %y = gpu.stage_operand(%p0, _) {{type = !{COLUMNS}, copies = 3}} : {COLUMNS}
+    %w = gpu.wgmma(%x, %y, %t) : f32[64,64]
+    continue([%w])
+  }}"""
+
+
+def test_right_operands_that_are_computed_and_seen_transposed_lie_as_they_are_loaded() -> None:
+    after = text(ARRAYS, STAGED, maps=tensor_map("map", 0), hints=" hints {wgmma_warps = 4}")
+    check(CHOOSE, text(ARRAYS, COMPUTED), after, names=False)
+
+
 def test_stores_of_rows_that_do_not_end_with_16_bytes_stay() -> None:
     """The TMA unit would write behind the last element of each."""
     odd = ARRAYS.replace("(%nq) {divisor = 16}", "(%nq) {divisor = 4}")

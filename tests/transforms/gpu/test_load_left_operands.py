@@ -65,6 +65,59 @@ def test_a_half_is_loaded_while_the_other_one_is_multiplied() -> None:
     check(LoadLeftOperands(), HEAD + BEFORE + TAIL, HEAD + AFTER + TAIL, names=False)
 
 
+THREADS = "lane = [[0,2],[0,4],[1,0],[2,0],[4,0]], warp = [[16,0],[32,0]]>"
+SUM16 = "f32[64,64]#layout<register = [[0,1],[8,0],[0,8],[0,16],[0,32]], " + THREADS
+X16 = SUM16.replace("f32", "bf16")
+HALF16 = X16.replace("[64,64]", "[64,32]").replace(",[0,32]", "")
+ROWS = "shared<bf16[64,64]#layout<offset = [[0,1],[0,2],[0,4],[0,8],[0,16],[0,32],[1,8],[2,16],[4,32],[8,0],[16,0],[32,0]]>>"
+HEAD16 = HEAD.replace(SUM, SUM16).replace(A, ROWS).replace(B, ROWS).replace(
+    "\n  %a =", f"\n  %none_left = constant() {{value = 0.0, type = !{X16}}} : {X16}\n  %a ="
+)  # fmt: skip
+COMPUTED = f"""
+  %sum = for(%zero, %n, %one, [%none]) : {SUM16} {{ ^(%k: i32, %total: {SUM16})
+    %x = gpu.shared_load(%a) {{type = !{X16}, vector = 2}} : {X16}
+    %left = max(%x, %none_left) : {X16}
+    %next = gpu.wgmma(%left, %b, %total) {{pending = 1}} : {SUM16}
+    continue([%next])
+  }}
+  %done = gpu.wgmma_wait([%sum], [], []) : {SUM16}"""
+
+
+def computed_half(index: int, total: str, held: str) -> str:
+    first = f", first = {32 * index}" if index else ""
+    return f"""
+    %m{index} = constant() {{value = 0, type = !i32}} : i32
+    %k{index} = constant() {{value = {index}, type = !i32}} : i32
+    %x{index} = gpu.shared_extract(%a, [%m{index}, %k{index}]) {{type = !{HALF16}}} : {HALF16}
+    %p{index} = gpu.part(%none_left) {{axis = 1, size = 32, index = {index}}} : {HALF16}
+    %left{index} = max(%x{index}, %p{index}) : {HALF16}
+    %next{index} = gpu.wgmma(%left{index}, %b, %{total}) {{pending = none{first}}} : {SUM16}
+    gpu.wgmma_wait([], [%{held}], []) {{pending = 1}}"""
+
+
+COMPUTED_AFTER = f"""
+  %first = constant() {{value = 0.0, type = !{HALF16}}} : {HALF16}
+  %sum, %last = for(%zero, %n, %one, [%none, %first]) : {SUM16}, {HALF16} {{
+    ^(%k: i32, %total: {SUM16}, %reading: {HALF16})\
+{computed_half(0, "total", "reading")}{computed_half(1, "next0", "left0")}
+    continue([%next1, %left1])
+  }}
+  %done = gpu.wgmma_wait([%sum], [%last], []) : {SUM16}"""
+
+
+def test_a_half_is_computed_while_the_other_one_is_multiplied() -> None:
+    check(LoadLeftOperands(), HEAD16 + COMPUTED + TAIL, HEAD16 + COMPUTED_AFTER + TAIL, names=False)
+
+
+def test_what_something_else_sees_stays_whole() -> None:
+    text = (
+        HEAD16
+        + COMPUTED.replace("    continue", '    print([%left]) {parts = (none), formats = ("")}\n    continue')
+        + TAIL
+    )
+    check(LoadLeftOperands(), text, text)
+
+
 def test_what_is_waited_for_at_once_stays_whole() -> None:
     text = HEAD + BEFORE.replace("pending = 1", "pending = 0") + TAIL
     check(LoadLeftOperands(), text, text)

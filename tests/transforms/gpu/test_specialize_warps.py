@@ -113,6 +113,14 @@ def test_a_product_stays_in_flight_while_the_next_tiles_arrive() -> None:
     check(SpecializeWarps(2), BEFORE, AFTER, names=False)
 
 
+def test_products_that_add_to_each_other_stay_in_flight_together() -> None:
+    """The loop carries the sum of the last one to the first one."""
+    first = "%u0 = gpu.wgmma(%x, %y, %t)"
+    before = BEFORE.replace("%u = gpu.wgmma(%x, %y, %t)", f"{first} : f32[64,64]{SUM}\n    %u = gpu.wgmma(%x, %y, %u0)")
+    both = f"{first} {{pending = none}} : f32[64,64]{SUM}\n    %u = gpu.wgmma(%x, %y, %u0) {{pending = 2}}"
+    check(SpecializeWarps(2), before, AFTER.replace("%u = gpu.wgmma(%x, %y, %t) {pending = 1}", both), names=False)
+
+
 def test_operands_put_back_where_they_were_fetched_to_stay_in_flight() -> None:
     """They leave the ring with the product that reads them; the thread that fetches knows nothing of them."""
     put_back = f"""

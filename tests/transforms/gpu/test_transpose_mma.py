@@ -99,6 +99,32 @@ def test_few_rows_become_columns() -> None:
     )
 
 
+def test_computed_columns_become_rows() -> None:
+    """Of one tile: of several, threads would have to load them all."""
+    squares = "  %w = mul(%y, %y) : f16[32,64]\n"
+    shown = '\n  print([%m]) {parts = (none), formats = ("")}'
+    check(
+        TransposeMma(),
+        program(16, 64, squares + "  %m = mma(%x, %w, %z) : f32[16,64]" + shown),
+        program(
+            16,
+            64,
+            squares
+            + """  %0 = permute(%w) {axes = (1, 0)} : f16[64,32]
+  %1 = permute(%x) {axes = (1, 0)} : f16[32,16]
+  %2 = permute(%z) {axes = (1, 0)} : f32[64,16]
+  %3 = mma(%0, %1, %2) : f32[64,16]
+  %4 = permute(%3) {axes = (1, 0)} : f32[16,64]"""
+            + shown.replace("%m", "%4"),
+        ),
+    )
+    two = (
+        "  %v2 = load_view(%b, [%o, %o]) {in_bounds = (false, false)} : f16[32,64]\n  %w = mul(%y, %v2) : f16[32,64]\n"
+    )
+    text = program(16, 64, two + "  %m = mma(%x, %w, %z) : f32[16,64]" + shown)
+    check(TransposeMma(), text, text)
+
+
 def test_rows_for_a_warp_group_stay() -> None:
     text = program(64, 64, '  %m = mma(%x, %y, %z) : f32[64,64]\n  print([%m]) {parts = (none), formats = ("")}')
     check(TransposeMma(), text, text)

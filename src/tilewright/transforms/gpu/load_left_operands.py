@@ -22,8 +22,9 @@ _HALVES = 2
 
 
 class LoadLeftOperands(InPlacePass):
-    """Divides MMA ops that stay in flight, and whose left operand threads load, in two: a half is computed, and stays in
-    registers until the next one is under way, also that of the iteration before, and tensor cores wait for no load.
+    """Divides MMA ops that stay in flight, and whose left operand threads load, in two: a half, from which it may be
+    computed, stays in registers until the next one is under way, also that of the iteration before, and tensor cores
+    wait for no load.
 
     Runs after ``specialize-warps``, before barriers are inserted.
     """
