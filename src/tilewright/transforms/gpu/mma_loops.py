@@ -70,9 +70,18 @@ def only_adds(loop: For) -> bool:
         (isinstance(mma.x.type, SharedType) or (len(mmas) == 1 and loaded_left(mma) is not None))
         and not any(_is_overwritten(v) for v in (mma.x, mma.y))
         and list(mma.acc.users) == [mma]
-        and (mma.acc.op in mmas or _is_carried_to(mma, loop))
+        and (_adds_to_one(mma) or _is_carried_to(mma, loop))
         for mma in mmas
     )
+
+
+def _adds_to_one(mma: Wgmma) -> bool:
+    """Whether ``mma`` adds to another one of its block, by instructions of the same shape: these keep their order."""
+    before = mma.acc.op
+    if not isinstance(before, Wgmma) or before.block is not mma.block:
+        return False
+    assert isinstance(before.y.type, SharedType) and isinstance(mma.y.type, SharedType)
+    return before.y.type.dtype.bytes == mma.y.type.dtype.bytes
 
 
 def _is_carried_to(first: Wgmma, loop: For) -> bool:

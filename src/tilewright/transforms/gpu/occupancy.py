@@ -204,6 +204,7 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
     other = _WORDS_BESIDE_SUMS if len({op.block for op in mmas}) == len(mmas) else _OTHER_REGISTERS
     lefts = [op.x.tile for op in mmas if isinstance(op.x.type, TileType)]
     words = _words_with(mmas, [*_loaded_beside(function, after=True), *lefts], warps) + other
+    words += max(_carried_beside(op, {o.acc for o in mmas}) for op in mmas) // (LANES * warps)
     needed = _LEAST_STAGES * sum(r.bytes for r in rings) + needed_elsewhere(function, after=False) + BARRIERS
     for ctas in range(_MOST_TILES, 1, -1):
         if needed <= share_of_sm(limit, ctas) and words <= _registers_beside(ctas, warps + FETCHING_WARPS):
