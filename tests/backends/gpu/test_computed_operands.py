@@ -15,6 +15,7 @@ from support.ptx.backend import ptx_backend
 import tilewright as ct
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function
+from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
 from tilewright.ir.types import TileType
@@ -49,6 +50,31 @@ def nibbles(a, w, scales, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Con
         total = ct.mma(x, low * scale, total)
         x = ct.load(a, (i, 2 * k + 1), (M, K), padding_mode=ct.PaddingMode.ZERO)
         total = ct.mma(x, high * scale, total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def packed(a, w, scales, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Eight weights of an int32, which lie side by side along k, by rows."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    shifts = (ct.arange(8, dtype=ct.int32) * 4)[None, None, :]
+    for k in range(ct.cdiv(a.shape[1], K)):
+        words = ct.load(w, (j, k), (N, K // 8), padding_mode=ct.PaddingMode.ZERO)
+        y = ((words[:, :, None] >> shifts) & 15).reshape((N, K)) - 8
+        y = y.astype(a.dtype) * ct.load(scales, (j, k), (N, 1), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO), ct.transpose(y), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def joined(a, w, scales, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Two weights of a byte, for rows of a step that lie half of it apart."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        both = ct.load(w, (k, j), (K // 2, N), padding_mode=ct.PaddingMode.ZERO)
+        y = ct.cat((both & 15, both >> 4), 0).astype(a.dtype) - 8
+        y = y * ct.load(scales, (j, k), (N, 1), padding_mode=ct.PaddingMode.ZERO).reshape((1, N))
+        total = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO), y, total)
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
@@ -87,6 +113,7 @@ def run(kernel: Any, backend: str, tile: Tile, arrays: tuple[Any, Any, Any]) -> 
             ct.launch(None, (2, 2), ct.kernel(kernel), (*arrays, out, *tile), backend=where)
     np.testing.assert_array_equal(*results)
     assert not found[-1].ops_of(GpuMma)
+    assert all(op.result.tile.rank == 0 or 1 in op.result.tile.shape for op in found[-1].ops_of(GlobalLoad))
     return found[-1].ops_of(Wgmma)
 
 
@@ -98,6 +125,19 @@ def test_weights_by_rows_are_multiplied_while_more_are_converted(where: str, til
     with interpreters()[where] as backend:
         found = run(weights, backend, tile, (a, w, integers((2 * tile[1], 8), BF16)))
     assert [op.pending for op in found] == [1] and found[0].acc.tile.shape[0] >= 64
+
+
+@pytest.mark.parametrize("where", interpreters())
+@pytest.mark.parametrize("tile", [(64, 64, 64), (16, 64, 64)])
+@pytest.mark.parametrize("kernel", [packed, joined])
+def test_packed_weights_are_fetched_as_they_are(where: str, tile: Tile, kernel: Any) -> None:
+    a, rng = integers((2 * tile[0], 192), BF16), np.random.default_rng(1)
+    shape, dtype = ((2 * tile[1], 24), np.int32) if kernel is packed else ((96, 2 * tile[1]), np.uint8)
+    w = aligned(shape, dtype)
+    w[...] = rng.integers(0, 1 << 8 * w.itemsize, shape).astype(f"u{w.itemsize}").view(dtype)
+    with interpreters()[where] as backend:
+        found = run(kernel, backend, tile, (a, w, integers((2 * tile[1], 8), BF16)))
+    assert [op.pending for op in found] == [1]
 
 
 @pytest.mark.parametrize("where", interpreters())

@@ -24,7 +24,7 @@ from tilewright.ir.ops.arith import Bitcast, Cast, Mul, Select
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.wgmma import Interleave
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.shape import Broadcast, Permute, PtrOffset, Reshape, constant_of
+from tilewright.ir.ops.shape import Broadcast, Cat, Permute, PtrOffset, Reshape, constant_of
 from tilewright.ir.types import PartitionViewType, TensorViewType
 
 _MOST_AXES, _AXES_OF_SLICES = 5, 2  # of a tensor map; more than those of the array
@@ -171,7 +171,7 @@ def _reaches_mma(value: Value, *, computed: bool) -> bool:
     for op in value.users:
         if isinstance(op, Mma) and op.acc is not value:
             return True
-        through = type(op) in _TOWARD_MMA or (computed and op.spec.elementwise)
+        through = type(op) in _TOWARD_MMA or (computed and (op.spec.elementwise or isinstance(op, Cat)))
         if through and _reaches_mma(op.results[0], computed=computed):
             return True
     return False

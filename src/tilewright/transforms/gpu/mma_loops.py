@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.ops.control import For
-from tilewright.ir.ops.gpu.memory import SharedLoad
+from tilewright.ir.ops.gpu.memory import SharedInsert, SharedLoad
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.reachable import operands_within, reachable
@@ -109,6 +109,11 @@ def is_computed_from(value: Value, source: Value) -> bool:
 
 
 def readers(value: Value) -> set[Wgmma]:
-    """The MMA ops that read what was fetched, or what threads make of it in shared memory."""
-    made = reachable([value], lambda v: [r for op in v.users if not isinstance(op, Wgmma) for r in op.results])
-    return {op for v in made for op in v.users if isinstance(op, Wgmma)}
+    """The MMA ops that read what was fetched, or what threads make of it, also where they put that into shared memory
+    first, as halves that they join."""
+
+    def made(v: Value) -> list[Value]:
+        ops = [op for op in v.users if not isinstance(op, Wgmma)]
+        return [r for op in ops for r in ([op.buffer] if isinstance(op, SharedInsert) else op.results)]
+
+    return {op for v in reachable([value], made) for op in v.users if isinstance(op, Wgmma)}

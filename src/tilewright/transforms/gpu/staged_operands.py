@@ -23,6 +23,8 @@ from tilewright.transforms.gpu.layout_choice import widest_access
 
 COPIES = 3  # one that the MMA op in flight reads, and two that run ahead: benchmarks/results/gpu_products.md
 
+_MOST_PACKED = 8  # elements that are packed into one, as of 4 bits into 32
+
 
 @dataclass(frozen=True)
 class Staged:
@@ -107,10 +109,12 @@ def _through_permutes(value: Value) -> tuple[Value, bool]:
 
 def tiles_loaded_for(operand: Value) -> list[LoadView]:
     """The tiles of as many elements as ``operand`` that are loaded in its block, and from which it is computed without
-    an MMA op."""
+    an MMA op; where there are none, those of up to a few times fewer, whose elements hold several of its own."""
     made = operand.op
-    loads = [v.op for v in _slice(operand) if isinstance(v.op, LoadView) and v.tile.size == operand.tile.size]
-    return [op for op in loads if made is not None and op.block is made.block]
+    loads = [v.op for v in _slice(operand) if isinstance(v.op, LoadView) and v.tile.size <= operand.tile.size]
+    loads = [op for op in loads if made is not None and op.block is made.block]
+    whole = [op for op in loads if op.result.tile.size == operand.tile.size]
+    return whole or [op for op in loads if op.result.tile.size * _MOST_PACKED >= operand.tile.size]
 
 
 def path_to(operand: Value, load: LoadView) -> set[Op]:

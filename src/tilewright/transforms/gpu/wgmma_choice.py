@@ -21,7 +21,7 @@ from tilewright.ir.layouts import LANES, OFFSET
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For, If, ends_of
 from tilewright.ir.ops.gpu.exit import Exit
-from tilewright.ir.ops.gpu.tma import LARGEST_BOX, swizzled_layout
+from tilewright.ir.ops.gpu.tma import LARGEST_BOX, SWIZZLED_ALIGNMENT, swizzled_layout
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, MOST_COLUMNS, ROWS, Interleave, readable, wgmma_multiplies
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp, StoreView
@@ -183,6 +183,8 @@ def _converted(
     element = load.result.tile.element if ops.isdisjoint(plan.rounded) else operand.tile.element
     found = _in_shared(load, d, element, transposed=False)
     if isinstance(found, str) or load.block is not op.block or not slice_covers(load, plan.places(load), reads):
+        return None
+    if found.bytes % SWIZZLED_ALIGNMENT:  # of few rows, of which several are packed into one
         return None
     return load, Operand(load, d, found, frozenset(ops))
 
