@@ -100,7 +100,7 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     through = [op for op in mmas if isinstance(op.y.op, StageOperand)]
     last = through if staged else [op for op in mmas if isinstance(op.x.type, TileType) and op.x.tile.element.bytes < 4]
     groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
-    if asked == 1 or not last or (through and not staged):
+    if asked == 1 or not groups or not last or (through and not staged):
         return 0
     if warps > GROUP_WARPS and max(op.acc.tile.shape[1] for op in last) * warps // GROUP_WARPS > MOST_WIDTH:
         return 0
