@@ -38,8 +38,8 @@ def takes_turns(loop: For) -> bool:
 def loaded_left(mma: Wgmma) -> tuple[SharedLoad, list[Op]] | None:
     """What loads the left operand of ``mma`` from where it was fetched, and what makes it of that for ``mma`` alone, in
     order: it computes each element, and sees transposed those of 32 bits, which warp groups read in shared memory along
-    k alone. There are two halves of it along k; the right one is fetched, too."""
-    if not isinstance(mma.x.type, TileType) or isinstance(mma.y.op, StageOperand):
+    k alone. There are two halves of it along k; the right one is fetched, too, and may be put back where that was."""
+    if not isinstance(mma.x.type, TileType) or (isinstance(mma.y.op, StageOperand) and mma.y.op.buffer is None):
         return None
     if mma.x.tile.shape[1] * mma.x.tile.element.bytes < LEAST_DEPTH:
         return None
