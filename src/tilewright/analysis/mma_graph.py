@@ -9,6 +9,7 @@ from tilewright.analysis.live_ranges import max_live
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import Continue, For, LoopOp
+from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedLoad, SharedStore
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.gpu.wgmma import Interleave, StageOperand, Wgmma, WgmmaWait
@@ -53,17 +54,22 @@ def chained_mmas(block: Block) -> set[Op | None]:
 
 
 def is_only_multiplied(value: Value) -> bool:
-    """Whether ``value``, in the gpu stage, goes to operands of MMA ops alone: converted, carried, in another shape."""
+    """Whether ``value``, in the gpu stage, goes to operands of MMA ops alone: converted, carried, in another shape,
+    through shared memory."""
     pending, seen = [value], {value}
     while pending:
         v = pending.pop()
         for op in v.users:
             if isinstance(op, (GpuMma, Wgmma)) and v is not op.acc:
                 continue
+            if isinstance(op, SharedStore) and v is op.buffer:
+                continue
             if isinstance(op, WgmmaWait) and v not in op.accs and v not in op.after:
                 continue
-            if isinstance(op, (Cast, ConvertLayout, Permute, Reshape)):
+            if isinstance(op, (Cast, ConvertLayout, Permute, Reshape, SharedLoad)):
                 found = op.results
+            elif isinstance(op, SharedStore) and isinstance(op.buffer.op, SharedAlloc):
+                found = [op.buffer]
             elif isinstance(op, LoopOp) and v in op.inits:
                 found = _carried(op, op.inits, v)
             elif isinstance(op, Continue):

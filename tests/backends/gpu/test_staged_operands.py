@@ -17,6 +17,7 @@ from support.passes import after, without
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
+from tilewright.backends.gpu.compiler import compile_to_ptx
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.control import For
@@ -26,6 +27,7 @@ from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tma import AsyncFence, TmaLoad
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.types import SharedType, TileType
+from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
 from tilewright.transforms.instrumentation import observed_passes
 
@@ -272,3 +274,64 @@ def test_right_operands_converted_beside_left_ones_that_are_loaded(
         ct.launch(None, (2,), of_bytes, (a, b, c, M, N, K), backend=backend)
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
     assert any(isinstance(op, Wgmma) for op in found[-1].walk())
+
+
+@ct.kernel
+def state_space(
+    c: ct.Array, b: ct.Array, h: ct.Array, x: ct.Array, rates: ct.Array, o: ct.Array,
+    N: ct.Constant[int], SCALED: ct.Constant[bool], SEEN: ct.Constant[bool],
+) -> None:  # fmt: skip
+    """Chunks of a state space model, transposed: both operands of the last product are tfloat32 that threads compute."""
+    for i in range(ct.bid(0), x.shape[0] // 64, ct.num_blocks(0)):
+        scores, result = ct.zeros((64, 64), ct.float32), ct.zeros((64, 64), ct.float32)
+        for n in range(c.shape[1] // N):
+            left, right = ct.load(c, (i, n), (64, N)), ct.load(b, (i, n), (64, N))
+            scores = ct.mma(left, ct.transpose(right), scores)
+            result = ct.mma(ct.load(h, (0, n), (64, N)), ct.transpose(left), result)
+        rate = ct.load(rates, (i,), (64,))
+        seen = ct.arange(64, dtype=ct.int32)[:, None] >= ct.arange(64, dtype=ct.int32)[None, :]
+        scores = ct.where(seen, scores, 0.0)
+        values = ct.load(x, (i, 0), (64, 64))
+        late = ct.transpose(rate[:, None] * values if SCALED else values).astype(ct.tfloat32)
+        result = ct.mma(late, ct.transpose(scores).astype(ct.tfloat32), result * rate[None, :])
+        ct.store(o, (i, 0), ct.transpose(result) + (values if SEEN else 0.0))
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize(
+    ("N", "dtype", "scaled", "seen"),
+    [
+        (32, BF16, True, False), (64, BF16, True, True), (64, np.float32, True, False),
+        (64, np.float32, True, True), (64, BF16, False, True), (64, np.float32, False, False),
+    ],
+)  # fmt: skip
+def test_tfloat32_that_threads_compute(make: Callable[[], Any], N: int, dtype: Any, scaled: bool, seen: bool) -> None:
+    """What is only rounded stays as it is."""
+    rng = np.random.default_rng(N)
+    c, b, h = (aligned((n, 64), BF16) for n in (256, 256, 64))
+    x, o, wanted = aligned((256, 64), dtype), aligned((256, 64), np.float32), np.zeros((256, 64), np.float32)
+    for a in (c, b, h, x):
+        a[...] = rng.standard_normal(a.shape) / 2
+    rates = rng.random(256, np.float32)
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    ct.launch(None, (2,), state_space, (c, b, h, x, rates, wanted, N, scaled, seen), backend="reference")
+    with observed_passes(see), make() as backend:
+        ct.launch(None, (2,), state_space, (c, b, h, x, rates, o, N, scaled, seen), backend=backend)
+    assert np.linalg.norm(o - wanted) < 1e-3 * np.linalg.norm(wanted)
+    if not scaled:
+        return
+    operands = [op.y.type for op in found[-1].walk() if isinstance(op, Wgmma)]
+    assert [t.dtype.short for t in operands if isinstance(t, SharedType)] == [*["bf16"] * (len(operands) - 1), "tf32"]
+    assert not any(isinstance(op, GpuMma) for op in found[-1].walk())
+
+
+def test_one_instruction_rounds_what_goes_through_shared_memory() -> None:
+    arrays = [aligned((256, 64), BF16)] * 4
+    arguments = (*arrays, aligned((256,), np.float32), aligned((256, 64), np.float32), 64, True, True)
+    ptx = compile_to_ptx(specialization(state_space, arguments, "reference").function, "sm_90", None).ptx
+    assert ptx.count("cvt.rn.tf32.f32") == 2 * 64 * 64 // 128, "of both operands, for each thread"

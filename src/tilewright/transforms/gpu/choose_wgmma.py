@@ -91,7 +91,8 @@ class _Chooser(Rewriter):
             op.y.op for op, (_, y) in choice.mmas.items() if y is None and operand_source(op.y) in choice.converted
         ]
         self.gone |= {op for op in staged if op in choice.plan.rounded}  # when they are fetched
-        lefts = [op.x for op, (x, _) in choice.mmas.items() if x is None and op.x.tile.element.bytes == 4]
+        lefts = [op.x for op, (x, _) in choice.mmas.items() if x is None and op.x not in choice.staged]
+        lefts = [v for v in lefts if v.tile.element.bytes == 4]
         loads = [load for v in lefts if (load := operand_source(v)) in choice.converted]
         self.turned_lefts = {op for load in loads for op in choice.converted[load].through}
         self.late = {load for load, how in choice.converted.items() if load in self.loaded or _is_combined(how)}

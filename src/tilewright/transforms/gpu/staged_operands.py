@@ -9,7 +9,7 @@ from tilewright.analysis.gpu.contiguity import Contiguity
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import operand_source
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import DType, tfloat32
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import SWIZZLES, swizzled_layout
@@ -39,18 +39,23 @@ class Staged:
 
 def staged_operands(function: Function) -> dict[Value, Staged]:
     """The operands of 8 and 16 bits of MMA ops in ``function`` that threads load, from elements that they find, or
-    compute from what they load, for a loop that only adds; left ones that are computed from what is loaded beside other
-    MMA ops."""
+    compute from what they load, for a loop that only adds; left ones, also of tfloat32, that are computed from what is
+    loaded beside other MMA ops."""
     mmas = [op for op in function.ops_of(Mma) if is_only_added(op)]
     found = {v: _loaded(function, v, op, k) or _computed(v, op, k) for op in mmas for k, v in enumerate((op.x, op.y))}
-    chained = [op for op in function.ops_of(Mma) if any(isinstance(other, Mma) for other in _beside(op))]
+    chained = [op for op in function.ops_of(Mma) if _has_beside(op)]
     found = {op.x: _scaled(op.x, op) for op in chained} | {v: how for v, how in found.items() if how is not None}
     return {v: how for v, how in found.items() if how is not None}
 
 
-def _beside(op: Mma) -> list[Op]:
+def _has_beside(op: Mma) -> bool:
+    """Whether the block of ``op`` has other MMA ops; for one of 32 bits, only in loops nested in it."""
     assert op.block is not None
-    return [other for other in op.block.ops if other is not op]
+    others = [other for other in op.block.ops if other is not op]
+    beside = any(isinstance(other, Mma) for other in others)
+    if op.x.tile.element.bytes < 4:
+        return beside
+    return not beside and any(isinstance(o, Mma) for other in others for o in other.walk())
 
 
 def _loaded(function: Function, value: Value, op: Mma, k: int) -> Staged | None:
@@ -87,14 +92,15 @@ def _computed(value: Value, op: Mma, k: int) -> Staged | None:
 
 def _scaled(value: Value, op: Mma) -> Staged | None:
     """A left operand of 16 bits that is computed from a tile of the same block, and from no MMA op, such as keys that
-    fade: it lies as that tile does, of which threads have parts of rows."""
+    fade: it lies as that tile does, of which threads have parts of rows. One of tfloat32 lies along k."""
     t, (source, transposed) = value.tile, _through_permutes(value)
     computed = source.op is not None and source.op.block is op.block and source.op.spec.elementwise
-    if not computed or t.rank != 2 or t.element.bytes != 2:
+    wide = t.element is tfloat32 and not isinstance(operand_source(value), (Load, LoadView))
+    if not computed or t.rank != 2 or (t.element.bytes != 2 and not wide):
         return None
     if any(isinstance(v.op, Mma) for v in reachable([source], operands_within)) or len(tiles_loaded_for(source)) != 1:
         return None
-    suitable = swizzled(t.shape, 0 if transposed else 1, t.element)
+    suitable = swizzled(t.shape, 0 if transposed and not wide else 1, t.element)
     return Staged(suitable, copies=1) if suitable is not None and readable(suitable, 1) else None
 
 

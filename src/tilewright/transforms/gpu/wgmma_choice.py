@@ -14,7 +14,7 @@ from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import depends, live_sums
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import DType, tfloat32
 from tilewright.ir.effects import has_early_exit, is_ordered
 from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.layouts import LANES, OFFSET
@@ -319,7 +319,8 @@ def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands], made: Col
     x, y = (None if v in made else o for v, o in zip((op.x, op.y), (x, y)))
     if isinstance(x, str):
         return y if isinstance(y, str) else x
-    if op.y in made:
+    follows = op.x in made and op.y.tile.element is tfloat32 and _follows(op.y, found, transposed=True)
+    if op.y in made or (follows and staged_type(op.y.tile) is not None):
         return x, None
     converted = isinstance(op.y.op, Interleave) or (isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2)
     if isinstance(y, str) and not converted:
