@@ -81,6 +81,7 @@ PASSES = (
     "accumulate-in-tensor-memory",
     "split-mma",
     "split-steps",
+    "hoist-loads-over-loops",
     "hoist-loads",
     "lower-conversions",
     "allocate-shared",

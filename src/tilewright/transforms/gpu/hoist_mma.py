@@ -16,14 +16,16 @@ from tilewright.ir.effects import is_ordered, is_pure
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedAlloc, SharedLoad, SharedStore
-from tilewright.ir.ops.gpu.tma import Fetch, ParameterMap, Put
+from tilewright.ir.ops.gpu.tma import Fetch, Put
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
 from tilewright.ir.ops.shape import Constant
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
+from tilewright.transforms.gpu.load_ahead import written_objects
 
 _MOST_WORDS = 208  # registers of a thread for accumulators and a left operand: benchmarks/results/gpu_attention.md
-_MOST_LIVE = 184  # of those that are needed at a time, where all together are more
+# Of those that are needed at a time, where all together are more: with 160 the gated delta rule spills and is slower.
+_MOST_LIVE = 144
 # With what is staged or fetched goes what brings it to another layout in shared memory of its own.
 _MOVED = (Fetch, StageOperand, SharedAlloc, SharedStore, SharedLoad)
 
@@ -165,11 +167,8 @@ class _Order:
         if not isinstance(op, GlobalLoad):
             return is_pure(op) or isinstance(op, _MOVED)
         others = [o for outer in self.left for o in outer.walk()]
-        maps = [o.map.op for o in others if isinstance(o, Put)]
-        written = {alias.parameter(m.base) if isinstance(m, ParameterMap) else None for m in maps}
-        written |= {alias.underlying_object(o.ptrs) for o in others if isinstance(o, GlobalStore)}
         free = op.is_weak and not any(is_ordered(o) for o in others)
-        return free and not may_alias(alias.underlying_object(op.ptrs), written)
+        return free and not may_alias(alias.underlying_object(op.ptrs), written_objects(others, alias))
 
 
 def _operands(op: Op) -> Sequence[Value]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from tilewright.analysis.alias import AliasAnalysis, may_alias
+from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import bool_, int32, uint32
@@ -27,7 +27,7 @@ from tilewright.ir.ops.gpu.memory import (
 )
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import Splat
-from tilewright.ir.ops.gpu.tma import AsyncFence, ParameterMap, TmaLoad, TmaStore, TmaStoreWait
+from tilewright.ir.ops.gpu.tma import AsyncFence, ParameterMap, Put, TmaLoad, TmaStore, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
 from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.ops.shape import Permute, PtrOffset, Reshape, constant_of
@@ -191,6 +191,14 @@ def stores(loop: For) -> bool:
     return any(isinstance(op, (MemoryOp, TmaStore)) and has_effect(op, Effect.WRITE) for op in loop.body.walk())
 
 
+def written_objects(ops: Iterable[Op], alias: AliasAnalysis) -> set[MemoryObject]:
+    """What stands for the memory that ``ops`` of the gpu stage store to, threads and the TMA unit."""
+    stores = [op for op in ops if isinstance(op, (GlobalStore, Put, TmaStore))]
+    stored = {alias.underlying_object(op.ptrs) for op in stores if isinstance(op, GlobalStore)}
+    maps = [op.map.op for op in stores if not isinstance(op, GlobalStore)]
+    return stored | {alias.parameter(m.base) if isinstance(m, ParameterMap) else None for m in maps}
+
+
 def loads_ahead(loop: For, alias: AliasAnalysis, *, groups: bool = False) -> list[AheadLoad]:
     """The loads of ``loop`` that can run ahead: their addresses follow from the induction variable, and nothing stores
     there. None in loops with jumps or nested loops, with MMA ops of warp ``groups`` unless that is wanted, nor where no
@@ -209,9 +217,7 @@ def loads_ahead(loop: For, alias: AliasAnalysis, *, groups: bool = False) -> lis
     writes = [op for op in nested if has_effect(op, SIDE_EFFECTS)]
     if not all(isinstance(op, (GlobalStore, *known)) for op in writes):
         return []
-    written = {alias.underlying_object(op.ptrs) for op in nested if isinstance(op, GlobalStore)}
-    maps = [op.map.op for op in nested if isinstance(op, TmaStore)]
-    written |= {alias.parameter(m.base) if isinstance(m, ParameterMap) else None for m in maps}
+    written = written_objects(nested, alias)
     weak = [op for op in loop.body.ops if isinstance(op, GlobalLoad) and op.is_weak]
     unwritten = (op for op in weak if not may_alias(alias.underlying_object(op.ptrs), written))
     found = [load for op in unwritten if (load := AheadLoad.of(op, loop.body)) is not None]

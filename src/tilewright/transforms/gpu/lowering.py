@@ -23,7 +23,7 @@ from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.gather_atomics import GatherAtomics
-from tilewright.transforms.gpu.hoist_loads import HoistLoads
+from tilewright.transforms.gpu.hoist_loads import HoistLoads, HoistLoadsOverLoops
 from tilewright.transforms.gpu.hoist_mma import HoistMma
 from tilewright.transforms.gpu.induction_variables import InductionVariables
 from tilewright.transforms.gpu.inline_fetches import InlineFetches, ctas_with_inline_fetches, is_wide
@@ -111,6 +111,7 @@ def passes_to_gpu(
         DeadCodeElimination(),  # numbers that are loaded ahead are not loaded again
         *([PrefetchLoads()] if num_stages != 1 else []),  # of loops that stay
         SplitFma(),  # reads what was copied, else stores in the place of conversions
+        HoistLoadsOverLoops(),
         HoistLoads(),  # not those that run ahead in loops; over conversions that become barriers
         *([PrefetchRows()] if prefetches else []),
         DeadCodeElimination(),  # before what nobody reads is stored, and has memory
