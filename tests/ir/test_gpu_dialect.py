@@ -17,7 +17,7 @@ from tilewright.ir.verifier import VerificationError
 # Together these have every op: the others are of a product, before and after its warps have different work, and with sums in tensor memory.
 SAMPLES = [
     (Path(__file__).parent / f"{n}.tir").read_text()
-    for n in ("every_gpu_op", "wgmma_tiles", "wgmma_roles", "gpu_clusters", "tensor_memory")
+    for n in ("every_gpu_op", "wgmma_tiles", "wgmma_roles", "wgmma_stager", "gpu_clusters", "tensor_memory")
 ]
 ROW = "#layout<register = [[1],[2]], lane = [[4],[8],[16],[32],[64]], warp = []>"
 SPREAD = "#layout<register = [[32],[64]], lane = [[1],[2],[4],[8],[16]], warp = []>"
@@ -29,7 +29,7 @@ def test_the_samples_have_every_op() -> None:
     assert all(name.startswith("gpu.") for name in GPU_OPS)
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=["ops", "tiles", "roles", "clusters", "tensor memory"])
+@pytest.mark.parametrize("sample", SAMPLES, ids=["ops", "tiles", "roles", "stager", "clusters", "tensor memory"])
 def test_text_round_trip(sample: str) -> None:
     function = parse_function(sample)
     verify_gpu(function)

@@ -56,8 +56,8 @@ def verify_gpu(function: Function) -> None:
     Besides what ``verify`` checks: only ops of the gpu dialect and those of Tile IR that work on distributed tiles;
     each tile has a layout over the registers, the lanes and the ``num_warps`` warps of the function that holds every
     element, and a scalar none; all tiles of an elementwise op have one layout. Atomics work on tiles, of which each
-    element is updated by the thread that owns it (its free bits are 0): only there the old value is known. The thread
-    that runs the producer of ``gpu.warp_specialize`` has no tiles.
+    element is updated by the thread that owns it (its free bits are 0): only there the old value is known. Only the
+    consumer of ``gpu.warp_specialize`` has tiles.
     """
     verify(function)
     warps = num_warps(function)
@@ -75,18 +75,18 @@ def _block(block: Block, warps: int, *, combiner: bool) -> None:
         if op.spec.elementwise or isinstance(op, _ALIKE):
             _one_layout(op)
         if isinstance(op, WarpSpecialize):
-            _one_thread(op.producer)
+            for block in op.regions[1:]:
+                _without_tiles(block)
         for region in op.regions:
             for arg in region.args:
                 _value(arg, op, warps)
             _block(region, warps, combiner=combiner or isinstance(op, ThreadCombiningOp))
 
 
-def _one_thread(block: Block) -> None:
-    """One thread has no tiles."""
+def _without_tiles(block: Block) -> None:
     for op in block.walk():
         if any(isinstance(v.type, TileType) and v.type.rank for v in (*op.results, *op.operands)):
-            raise VerificationError(f"{op.name} has a tile where one thread runs", op)
+            raise VerificationError(f"{op.name} has a tile outside of the consumer", op)
 
 
 def _value(value: Value, op: Op, warps: int) -> None:

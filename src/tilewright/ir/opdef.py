@@ -70,6 +70,7 @@ class AttributeField:
 @dataclass(frozen=True)
 class RegionField:
     name: str
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,9 @@ def attribute(*types: type, default: Any = REQUIRED) -> Any:
     return _Field(lambda name: AttributeField(name, types, default))
 
 
-def region() -> Any:
-    """A nested block."""
-    return _Field(RegionField)
+def region(*, optional: bool = False) -> Any:
+    """A nested block; one that may be absent (None) is the last."""
+    return _Field(lambda name: RegionField(name, optional))
 
 
 _OpT = TypeVar("_OpT", bound="type[Op]")
@@ -196,7 +197,7 @@ def _attribute_property(name: str) -> property:
 
 
 def _region_property(i: int) -> property:
-    return property(lambda self: self.regions[i])
+    return property(lambda self: self.regions[i] if i < len(self.regions) else None)
 
 
 def create(cls: type[Op], operand_groups: Sequence[Any], keywords: dict[str, Any], loc: Loc) -> Op:
@@ -214,7 +215,10 @@ def create(cls: type[Op], operand_groups: Sequence[Any], keywords: dict[str, Any
             for f, group in zip(spec.operands, operand_groups)
         ]
         flat, segments = list(chain.from_iterable(each)), tuple(map(len, each))
-    regions = [cast(Block, keywords.pop(r.name)) for r in spec.regions] if spec.regions else ()
+    regions: Sequence[Block] = ()
+    if spec.regions:
+        found = (keywords.pop(r.name, None) if r.optional else keywords.pop(r.name) for r in spec.regions)
+        regions = [cast(Block, block) for block in found if block is not None]
     attributes = {**spec.defaults, **keywords}
     if len(attributes) > len(spec.defaults):
         raise IRError(f"{spec.name}: unknown {', '.join(k for k in keywords if k not in spec.defaults)}")

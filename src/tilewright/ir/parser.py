@@ -369,6 +369,8 @@ class _Parser:
             declared.append(self.value_type())
         loc = self.location()
         for r in cls.spec.regions:
+            if r.optional and self.peek() != "{":
+                break
             self.expect("{")
             keywords[r.name] = self.region()
         try:

@@ -21,9 +21,10 @@ from tilewright.backends.gpu.compiler import compile_to_ptx
 from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.control import For
-from tilewright.ir.ops.gpu.barriers import TakeTurn
+from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierWait
 from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, SharedAlloc
 from tilewright.ir.ops.gpu.mma import GpuMma
+from tilewright.ir.ops.gpu.specialize import Restage, WarpSpecialize
 from tilewright.ir.ops.gpu.tma import AsyncFence, TmaLoad
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.types import SharedType, TileType
@@ -110,18 +111,16 @@ def test_faults(kind: type[Op], number: int, monkeypatch: pytest.MonkeyPatch) ->
     ("keys", "shape", "dtype", "causal"),
     [
         (200, (128, 128, 128), ml_dtypes.float8_e4m3fn, False),
-        (
-            256,
-            (128, 64, 64),
-            ml_dtypes.float8_e5m2,
-            True,
-        ),  # would take turns, but threads wait for those of both groups
+        (256, (128, 128, 64), ml_dtypes.float8_e5m2, True),
+        (256, (128, 64, 128), ml_dtypes.float8_e4m3fn, True),
+        (256, (64, 64, 128), ml_dtypes.float8_e4m3fn, True),  # one warp group, which transposes them itself
     ],
 )
 def test_attention_of_bytes(
     make: Callable[[], Any], keys: int, shape: tuple[int, int, int], dtype: Any, causal: bool
 ) -> None:
-    """Values of 8 bits, which wgmma does not read along their rows, are transposed on the way to shared memory."""
+    """Values of 8 bits, which wgmma does not read along their rows, are transposed on the way to shared memory: beside
+    two warp groups by others."""
     rng = np.random.default_rng(keys)
     q, k, v = (aligned((n, shape[2]), dtype) for n in (256, keys, keys))
     found, wanted = (aligned((256, shape[2]), np.float32) for _ in range(2))
@@ -139,7 +138,35 @@ def test_attention_of_bytes(
     assert np.linalg.norm(found - wanted) < 1e-5 * np.linalg.norm(wanted)
     late = [op for op in functions[-1].walk() if isinstance(op, Wgmma) and isinstance(op.x.type, TileType)]
     assert late and all(op.x.tile.element.bytes == op.y.type.dtype.bytes == 1 for op in late)
-    assert not any(isinstance(op, (GpuMma, TakeTurn, GlobalLoad)) for op in functions[-1].walk())
+    assert not any(isinstance(op, (GpuMma, GlobalLoad)) for op in functions[-1].walk())
+    assert any(isinstance(op, Restage) for op in functions[-1].walk()) == (shape[0] == 128)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "fault"),
+    [
+        (MbarrierWait, 0, "read before arrival"),
+        (MbarrierWait, 1, "race"),  # the MMA op of an earlier step reads it
+        (MbarrierArrive, 0, "deadlock"),
+        (MbarrierArrive, 1, "deadlock"),
+    ],
+)
+def test_faults_of_a_stager(kind: type[Op], number: int, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without what it waits for, and what it tells the others, in each iteration of its loop."""
+
+    def change(function: Function) -> None:
+        (roles,) = function.ops_of(WarpSpecialize)
+        assert roles.stager is not None
+        loop = next(op for op in roles.stager.walk() if isinstance(op, For))
+        [op for op in loop.body.ops if isinstance(op, kind)][number].erase()
+
+    after(InsertBarriers, change, monkeypatch)
+    x = aligned((1024, 64), ml_dtypes.float8_e4m3fn)
+    x[...] = 1
+    with pytest.raises(Fault) as found, interpreter_backend(None, target="sm_90") as backend:
+        o = aligned((1024, 64), np.float32)
+        ct.launch(None, (1,), ct.kernel(attention), (x, x, x, o, 128, 128, 64, False), backend=backend)
+    assert found.value.category == fault
 
 
 @ct.kernel

@@ -8,7 +8,7 @@ from tilewright.ir.core import Function, Op
 from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, NUM_STAGES, ROW_PART, WGMMA_REFUSED, num_warps
 from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, GlobalStore, SharedAlloc, SharedCopy, shared
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma
-from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.specialize import STAGING_WARPS, Restage, WarpSpecialize
 from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma
 from tilewright.ir.ops.gpu.tma import ParameterMap, TmaLoad, TmaStore
 from tilewright.ir.ops.gpu.wgmma import Wgmma
@@ -70,6 +70,8 @@ def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
             yield f"line {op.loc.line}: {name} {op.vector * op.ptrs.tile.pointee.bytes} bytes a thread at once"
         elif isinstance(op, AsyncCopy):
             yield f"line {op.loc.line}: copies {op.vector * op.ptrs.tile.pointee.bytes} bytes a thread ahead"
+        elif isinstance(op, Restage):
+            yield f"line {op.loc.line}: {STAGING_WARPS} warps that load transpose tiles of {_sizes(op.read.shape)}"
         elif isinstance(op, TmaStore):
             yield f"line {op.loc.line}: TMA stores"
     refused = function.hints.get(WGMMA_REFUSED, ())

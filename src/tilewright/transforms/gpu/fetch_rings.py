@@ -28,7 +28,8 @@ BARRIERS = 1024  # bytes for barriers, and what alignment takes
 class Ring:
     """``stages`` copies of tiles that arrive together, and for each copy who says full and empty.
 
-    ``types`` are those of its buffers, the largest first: of groups with smaller tiles only a part is used.
+    ``types`` are those of its buffers, the largest first: of groups with smaller tiles only a part is used. Where a
+    stager fills it, tiles arrive in ``source``.
     """
 
     types: list[SharedType]
@@ -37,6 +38,7 @@ class Ring:
     buffers: list[Value] = field(default_factory=list)
     full: Value | None = None
     empty: Value | None = None
+    source: Ring | None = None
 
     @property
     def depth(self) -> int:
@@ -57,11 +59,15 @@ class Ring:
         """The barrier of ``slot``."""
         return b.emit(SharedCopy, self.full if full else self.empty, slot)
 
+    def buffer(self, b: Builder, k: int, slot: Value, of: SharedType) -> Value:
+        """Buffer number ``k`` of ``slot``, as one of type ``of``."""
+        return b.emit(SharedCopy, self.buffers[k], slot, type=None if self.types[k] == of else of)
+
 
 @dataclass(eq=False)
 class Group:
     """Fetches of one block that share ``mmas``: they arrive together. ``depth`` loops are around them. ``views`` are
-    what others of them have fetched, seen in another layout."""
+    what others of them have fetched, seen in another layout. A stager makes what is ``staged`` of the only one."""
 
     block: Block
     depth: int
@@ -69,6 +75,7 @@ class Group:
     mmas: set[Wgmma] = field(default_factory=set)
     views: dict[Fetch, Fetch] = field(default_factory=dict)
     ring: Ring = field(default_factory=lambda: Ring([]))
+    staged: StageOperand | None = None
 
     @property
     def is_direct(self) -> bool:
@@ -88,8 +95,7 @@ class Group:
     def buffer(self, b: Builder, fetch: Fetch, slot: Value) -> Value:
         """What is fetched to ``slot``."""
         k = self.by_size.index(self.views.get(fetch, fetch))
-        other = None if self.ring.types[k] == fetch.type else fetch.type
-        return b.emit(SharedCopy, self.ring.buffers[k], slot, type=other)
+        return (self.ring.source or self.ring).buffer(b, k, slot, fetch.type)
 
     @property
     def by_size(self) -> list[Fetch]:
@@ -192,17 +198,22 @@ def rings_of(groups: Sequence[Group], *, tight: bool = False) -> list[Ring]:
     also those of one block, of which the first ones are multiplied before the other ones are fetched."""
     rings: list[Ring] = []
     for group in groups:
-        types = [f.type for f in group.by_size]
+        types = [f.type for f in group.by_size] if group.staged is None else [group.staged.type]
         group.ring = next((r for r in rings if len(r.types) == len(types) and _may_share(r, group, tight)), Ring(types))
         group.ring.types = [max(pair, key=lambda t: t.bytes) for pair in zip(group.ring.types, types)]
         group.ring.groups.append(group)
         if group.ring not in rings:
             rings.append(group.ring)
-    return rings
+        if group.staged is not None and group.ring.source is None:
+            group.ring.source = Ring([f.type for f in group.fetches], group.ring.groups)
+    return [*rings, *(r.source for r in rings if r.source is not None)]
 
 
 def _may_share(ring: Ring, group: Group, tight: bool) -> bool:
     """Whether the tiles of ``group`` and those of ``ring`` are given back before the other ones are fetched."""
+    of = group.staged and group.fetches[0].type
+    if any((g.staged and g.fetches[0].type) != of for g in ring.groups):
+        return False
     return group.is_direct and all(
         g.is_direct
         and (g.by_cluster == group.by_cluster or g.leaves_cluster_to(group))

@@ -9,16 +9,14 @@ from typing import Any, ClassVar
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
-from tilewright.ir.effects import SIDE_EFFECTS, has_effect, is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import CTAS_OF_SM, DEEPER, num_warps
 from tilewright.ir.layouts import LANES
-from tilewright.ir.opdef import create
-from tilewright.ir.ops.arith import Cmp, Select, Xor
-from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, Loop, LoopOp, Return, Yield
+from tilewright.ir.ops.arith import Cmp, Select
+from tilewright.ir.ops.control import For, LoopOp, Return
 from tilewright.ir.ops.gpu import barriers
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier
-from tilewright.ir.ops.gpu.memory import CONSUMERS, Barrier, SharedAlloc, SharedLoad
+from tilewright.ir.ops.gpu.memory import CONSUMERS, Barrier, SharedAlloc
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import (
     SWIZZLED_ALIGNMENT,
@@ -30,12 +28,11 @@ from tilewright.ir.ops.gpu.tma import (
     TmaStoreWait,
 )
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma, WgmmaWait
-from tilewright.ir.rewrite import clone_op, open_block, stand_for, with_body
-from tilewright.ir.types import I32, TileType
+from tilewright.ir.rewrite import clone_op, with_body
+from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, OutOfSharedMemory
 from tilewright.transforms.gpu.fetch_rings import (
     Group,
-    PipelineState,
     Ring,
     allocate_ring,
     barrier_of_last,
@@ -55,6 +52,7 @@ from tilewright.transforms.gpu.occupancy import (
     step_bytes,
 )
 from tilewright.transforms.gpu.overlap_mma import computed_beside
+from tilewright.transforms.gpu.warp_roles import Partition, Producer, Stager, restaged
 
 
 @dataclass(frozen=True)
@@ -88,9 +86,19 @@ class SpecializeWarps:
         return _specialize(function, groups, self)
 
 
-def _specialize(function: Function, groups: Sequence[Group], options: SpecializeWarps) -> Function:
-    warps = num_warps(function)
-    b, values = begun(function)
+@dataclass(frozen=True)
+class _Plan:
+    """The ``rings``, with their stages, and how many CTAs an SM is to hold: of which one thread fetches, with so many
+    CTAs that have a tile each, or as many as multiply ``beside`` each other; see ``choose_depth`` for ``deeper``."""
+
+    rings: Sequence[Ring]
+    several: int
+    tiles: int
+    beside: int
+    deeper: tuple[int, ...]
+
+
+def _plan(function: Function, groups: Sequence[Group], options: SpecializeWarps) -> _Plan:
     rings, given = rings_of(groups), (options.limit, options.stages, options.blocks)
     several = 1 if options.stages else ctas_of_sums(function, rings, options.limit)
     tiles = 1 if options.stages or several > 1 else ctas_of_tiles(function, rings, options.limit)
@@ -101,27 +109,57 @@ def _specialize(function: Function, groups: Sequence[Group], options: Specialize
     except OutOfSharedMemory:
         rings = rings_of(groups, tight=True)
         deeper = choose_depth(function, rings, beside, tiles, *given)
+    return _Plan(rings, several, tiles, beside, deeper)
+
+
+def _plan_with_stager(function: Function, groups: Sequence[Group], options: SpecializeWarps) -> _Plan | None:
+    """With a stager for what it can do; None where there is nothing, or no room for several stages of it."""
+    if num_warps(function) == GROUP_WARPS:
+        return None
+    for group in groups:
+        group.staged = restaged(group)
+    if any(g.staged for g in groups):
+        try:
+            plan = _plan(function, groups, options)
+        except OutOfSharedMemory:
+            pass
+        else:
+            if all(r.stages > 1 for r in plan.rings if any(g.staged for g in r.groups)):
+                return plan
+    for group in groups:
+        group.staged = None
+    return None
+
+
+def _specialize(function: Function, groups: Sequence[Group], options: SpecializeWarps) -> Function:
+    warps = num_warps(function)
+    b, values = begun(function)
+    plan = _plan_with_stager(function, groups, options) or _plan(function, groups, options)
+    rings = plan.rings
+    sources = [r.source for r in rings if r.source is not None]
     for ring in rings:
-        allocate_ring(b, ring, warps // GROUP_WARPS)
+        allocate_ring(b, ring, 1 if ring in sources else warps // GROUP_WARPS)
     pairs = any(r.by_cluster for r in rings)
     last = barrier_of_last(b, function)
     b.emit_op(ClusterBarrier if pairs else Barrier)
     consumer = Consumer(function, groups, dict(values), last).partition()
-    producer = _Producer(function, groups, dict(values)).partition()
+    producer = Producer(function, groups, dict(values)).partition()
     roles: dict[str, Any] = {"registers": REGISTERS if warps > GROUP_WARPS else None}
-    if several > 1 or tiles > 1:  # of all variants alike: they are launched with as many threads
+    if plan.several > 1 or plan.tiles > 1:  # of all variants alike: they are launched with as many threads
         roles = {"producer_warps": FETCHING_WARPS}
-    elif warps == GROUP_WARPS and beside > 1:
-        roles = {"registers": registers(beside)}
+    elif warps == GROUP_WARPS and plan.beside > 1:
+        roles = {"registers": registers(plan.beside)}
+    if sources:
+        roles["stager"] = Stager(function, [g for g in groups if g.staged], dict(values)).partition()
     b.emit_op(WarpSpecialize, **roles, consumer=consumer, producer=producer)
     if pairs:
         b.emit_op(ClusterBarrier)  # the mate may still fill buffers of this CTA, and give back slots
     b.emit_op(Return)
     made = with_body(function, b.block)
-    if any(deeper):
-        made.hints[DEEPER] = deeper
-    if several > 1:
-        made.hints["occupancy"] = several
+    if any(plan.deeper):
+        made.hints[DEEPER] = plan.deeper
+    if plan.several > 1:
+        made.hints["occupancy"] = plan.several
     return made
 
 
@@ -133,170 +171,6 @@ def begun(function: Function) -> tuple[Builder, dict[Value, Value]]:
     for op in function.ops_of(ParameterMap):
         b.block.append(clone_op(op, values))
     return b, values
-
-
-class Partition:
-    """The function as one side runs it; the states of rings go with the values that control flow carries."""
-
-    def __init__(self, function: Function, groups: Sequence[Group], values: dict[Value, Value]) -> None:
-        self.function = function
-        self.groups = groups
-        self.group_of = {f: g for g in groups for f in (*g.fetches, *g.views)}
-        self.values = values
-        self.states: dict[Ring, PipelineState] = {}
-        self.inside: dict[Op, list[Ring]] = {
-            op: self._rings_in(op) for op in function.ops_of(CONTROL_FLOW) if not is_pure(op)
-        }
-        self.b = Builder(Block(), function.loc)
-
-    def _rings_in(self, op: Op) -> list[Ring]:
-        blocks = {r for o in op.walk() for r in o.regions}
-        return list(dict.fromkeys(g.ring for g in self.groups if g.block in blocks))
-
-    def partition(self) -> Block:
-        zero = self.b.constant(0, int32)
-        for group in self.groups:
-            self.states[group.ring] = PipelineState(zero, zero)
-        self.ops(self.function.body, [])
-        return self.b.block
-
-    def ops(self, block: Block, enclosing: list[Op]) -> None:
-        """Emit the ops of ``block``."""
-        for op in block.ops:
-            self.b.loc = op.loc
-            self.before(op)
-            if op in self.inside:
-                self.control(op, enclosing)
-            elif isinstance(op, Return):
-                self.close(block)
-                self.end()
-            elif isinstance(op, (Yield, Continue, Break)):
-                self.terminator(op, enclosing)
-            elif not isinstance(op, ParameterMap):
-                self.op(op)
-
-    def all(self, old: Sequence[Value]) -> list[Value]:
-        return [self.values.get(v, v) for v in old]
-
-    def op(self, op: Op) -> None:
-        raise NotImplementedError
-
-    def before(self, op: Op) -> None:
-        """``op`` comes next."""
-
-    def end(self) -> None:
-        self.b.emit_op(Yield, [])
-
-    def close(self, block: Block) -> None:
-        """The end of ``block``."""
-
-    def extra(self, op: Op) -> list[Value]:
-        """What ``op`` carries besides the states: the initial values."""
-        return []
-
-    # -- control flow
-
-    def _flat(self, rings: Sequence[Ring]) -> list[Value]:
-        """The states of ``rings``: the slot, where there are several, and the parity."""
-        return [v for r in rings for v in (*[self.states[r].slot] * (r.stages > 1), self.states[r].parity)]
-
-    def _set(self, rings: Sequence[Ring], flat: Sequence[Value]) -> None:
-        given = iter(flat)
-        for ring in rings:
-            slot = next(given) if ring.stages > 1 else self.states[ring].slot
-            self.states[ring] = PipelineState(slot, next(given))
-
-    def control(self, op: Op, enclosing: list[Op]) -> None:
-        rings, inner = self.inside[op], [*enclosing, op]
-        before = dict(self.states)
-        count = len(self._flat(rings))
-        added = (I32,) * count
-        if isinstance(op, If):
-            regions = []
-            for region in (op.then, op.orelse):
-                self.states = dict(before)
-                regions.append(self._region(region, inner, Block()))
-            condition: list[Any] = [self.values.get(op.condition, op.condition)]
-            keywords: dict[str, Any] = {"types": (*op.types, *added), "then": regions[0], "orelse": regions[1]}
-            made = create(If, condition, keywords, op.loc)
-        else:
-            assert isinstance(op, LoopOp)
-            extra = self.extra(op)
-            inits = [*self.all(op.inits), *self._flat(rings), *extra]
-            body = open_block(op.body, self.values)
-            args = [body.add_arg(v.type) for v in inits[len(op.inits) :]]
-            self._set(rings, args)
-            self.enter(op, args[count:])
-            self._region(op.body, inner, body)
-            bounds = self.all(op.bounds) if isinstance(op, For) else []
-            keywords = {"body": body} | ({"types": (*op.types, *added)} if isinstance(op, Loop) else {})
-            made = create(type(op), [*bounds, inits], keywords, op.loc)
-        self.b.block.append(made)
-        stand_for(op, made, self.values)
-        self.states = before
-        results = made.results[len(op.results) :]
-        self._set(rings, results)
-        if isinstance(op, LoopOp):
-            self.leave(op, results[count:])
-
-    def enter(self, op: LoopOp, extra: Sequence[Value]) -> None:
-        """The body of a loop begins; ``extra`` is carried."""
-
-    def leave(self, op: LoopOp, extra: Sequence[Value]) -> None:
-        """A loop has ended, with the last values of ``extra``."""
-
-    def carried_on(self, loop: Op) -> list[Value]:
-        """The next values of what a loop carries besides states."""
-        return []
-
-    def _region(self, block: Block, enclosing: list[Op], made: Block) -> Block:
-        with self.b.at(made):
-            self.ops(block, enclosing)
-        return made
-
-    def terminator(self, op: Yield | Continue | Break, enclosing: list[Op]) -> None:
-        target = enclosing[-1]
-        if not isinstance(op, Yield):
-            target = next(o for o in reversed(enclosing) if isinstance(o, LoopOp))
-        assert op.block is not None
-        self.close(op.block)
-        more = self._flat(self.inside[target])
-        if isinstance(op, Continue):
-            more += self.carried_on(target)
-        self.b.emit_op(type(op), [*self.all(op.values), *more])
-
-
-class _Producer(Partition):
-    """One thread: nothing but fetches, and what decides about them. What else was copied nobody needs."""
-
-    def __init__(self, function: Function, groups: Sequence[Group], values: dict[Value, Value]) -> None:
-        super().__init__(function, groups, values)
-        self._unknown: set[Value] = set()  # what is made of fetched tiles in registers
-
-    def op(self, op: Op) -> None:
-        if isinstance(op, Fetch):
-            group = self.group_of.get(op)
-            if group is not None and op not in group.views:
-                self._fetch(op, group)
-        elif isinstance(op, Wgmma):
-            self.values[op.result] = self.values.get(op.acc, op.acc)
-        elif isinstance(op, SharedLoad) or self._unknown.intersection(op.operands):
-            self._unknown.update(op.results)  # on the way to an MMA op
-        elif not has_effect(op, SIDE_EFFECTS):
-            self.b.block.append(clone_op(op, self.values))
-
-    def _fetch(self, op: Fetch, group: Group) -> None:
-        b, ring, state = self.b, group.ring, self.states[group.ring]
-        full = ring.barrier(b, state.slot, full=True)
-        if op is group.fetches[0]:
-            emptied = b.emit(Xor, state.parity, b.constant(1, int32))
-            b.emit_op(barriers.MbarrierWait, ring.barrier(b, state.slot, full=False), emptied)
-            b.emit_op(barriers.MbarrierExpect, full, None, bytes=group.bytes)
-        buffer = group.buffer(b, op, state.slot)
-        both = None if op.both is None else self.values.get(op.both, op.both)
-        b.emit_op(TmaLoad, buffer, full, self.values.get(op.map, op.map), self.all(op.starts), both, None)
-        if op is group.fetches[-1]:
-            self.states[ring] = state.next(b, ring.stages)
 
 
 @dataclass(eq=False)
@@ -333,9 +207,11 @@ class Consumer(Partition):
             if isinstance(op, For) and _flies(op) and all(g.ring.stages > 1 for g in self._direct(op.body))
         }
         self._flying: list[_Flight] = []
+        self._staged = {g.staged: g for g in groups if g.staged is not None}  # by a stager
+        self._of_stager: set[Value] = set()  # what it has in registers
         self._turns: set[Block | None] = set()
         if num_warps(function) == 2 * GROUP_WARPS:
-            self._turns.update(op.body for op in function.ops_of(For) if takes_turns(op))
+            self._turns.update(op.body for op in function.ops_of(For) if takes_turns(op, self._staged))
         self._held: dict[Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
         self._puts = bool(function.ops_of(Put))
 
@@ -346,6 +222,11 @@ class Consumer(Partition):
             self._fetch_last(op)
         elif isinstance(op, Wgmma):
             self._mma(op)
+        elif isinstance(op, StageOperand) and op in self._staged:
+            ring = self._staged[op].ring
+            self.values[op.result] = ring.buffer(self.b, 0, self.states[ring].slot, op.type)
+        elif self._of_stager.intersection(op.operands):
+            self._of_stager.update(op.results)
         else:
             self.b.block.append(clone_op(op, self.values))
 
@@ -363,7 +244,10 @@ class Consumer(Partition):
         b, state = self.b, self.states[group.ring]
         if op is group.fetches[0]:
             b.emit_op(barriers.MbarrierWait, group.ring.barrier(b, state.slot, full=True), state.parity)
-        self.values[op.result] = group.buffer(b, op, state.slot)
+        if group.staged is None:
+            self.values[op.result] = group.buffer(b, op, state.slot)
+        else:
+            self._of_stager.add(op.result)
 
     def _fetch_last(self, op: Fetch) -> None:
         """Wait for a tile that is copied to where all have multiplied."""

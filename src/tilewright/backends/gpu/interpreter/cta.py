@@ -85,10 +85,10 @@ class CtaInterpreter(interpreter.BlockInterpreter):
         ClusterBarrier: "run_cluster_barrier",
     }
 
-    def fork(self) -> CtaInterpreter:
-        """One side of the CTA, with the values that there are, and the same memory."""
+    def fork(self, threads: int) -> CtaInterpreter:
+        """One side of the CTA, of so many ``threads``, with the values that there are, and the same memory."""
         side = copy.copy(self)
-        side.values, side.is_side = dict(self.values), True
+        side.values, side.is_side, side.threads = dict(self.values), True, threads
         return side
 
     run_warp_specialize = specialized.run_warp_specialize

@@ -12,7 +12,7 @@ from tilewright.backends.gpu.interpreter.faults import RACE, Fault
 from tilewright.backends.gpu.interpreter.shadow import Array
 from tilewright.ir.core import Op
 
-SIDES = ("consumer", "producer")  # of a CTA
+SIDES = ("consumer", "producer", "stager")  # of a CTA
 
 
 class Clocks:

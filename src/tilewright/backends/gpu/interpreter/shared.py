@@ -73,17 +73,18 @@ class SharedMemory:
         self._allocations += 1
         return Buffer(op.type, offset, self._allocations)
 
-    def load(self, op: Op, buffer: Buffer, offsets: Array, threads: Array) -> Array:
-        """The elements at ``offsets``, each read by the thread beside it."""
+    def load(self, op: Op, buffer: Buffer, offsets: Array, threads: Array | None) -> Array:
+        """The elements at ``offsets``, each read by the thread beside it, if it may meet others of its side."""
         addresses = self._byte_addresses(buffer, offsets)
         self._require_arrived(op, addresses)
         self.require_held(op, buffer, addresses)
-        self.shadow.read(op, addresses, threads)
+        if threads is not None:
+            self.shadow.read(op, addresses, threads)
         self.ordering.read(op, addresses)
         return self.bytes[addresses].view(buffer.type.dtype.storage)[:, 0]
 
-    def store(self, op: Op, buffer: Buffer, offsets: Array, threads: Array, values: Array) -> None:
-        """Store ``values`` to ``offsets``, each by the thread beside it."""
+    def store(self, op: Op, buffer: Buffer, offsets: Array, threads: Array | None, values: Array) -> None:
+        """Store ``values`` to ``offsets``, each by the thread beside it, if it may meet others of its side."""
         addresses = self._written(op, buffer, offsets, threads)
         self._unfenced[addresses] = True
         self.bytes[addresses] = np.ascontiguousarray(values).view(np.uint8).reshape(addresses.shape)
@@ -102,12 +103,13 @@ class SharedMemory:
         data = np.ascontiguousarray(values).view(np.uint8).reshape(addresses.shape)
         self._open.append(AsyncCopyUnderWay(op, addresses, threads, data))
 
-    def _written(self, op: Op, buffer: Buffer, offsets: Array, threads: Array) -> Array:
+    def _written(self, op: Op, buffer: Buffer, offsets: Array, threads: Array | None) -> Array:
         """The addresses at ``offsets``, which ``threads`` may write now."""
         addresses = self._byte_addresses(buffer, offsets)
         self._require_arrived(op, addresses)
         self._require_read(op, addresses)
-        self.shadow.write(op, addresses, threads)
+        if threads is not None:
+            self.shadow.write(op, addresses, threads)
         self.ordering.write(op, addresses)
         self._holds[addresses] = buffer.allocation
         return addresses

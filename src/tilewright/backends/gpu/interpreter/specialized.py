@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.backends.gpu.interpreter.cluster import Waiting, take_turns
+from tilewright.backends.gpu.interpreter.distribution import by_thread
 from tilewright.backends.gpu.interpreter.faults import DEADLOCK, MISALIGNED, Fault, in_range
 from tilewright.backends.gpu.interpreter.mbarriers import Arrival, Mbarrier
 from tilewright.backends.gpu.interpreter.ordering import SIDES
@@ -23,7 +24,7 @@ from tilewright.ir.gpu_parameters import row_width
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu import barriers, tma
-from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.specialize import STAGING_WARPS, Restage, WarpSpecialize
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS
 from tilewright.ir.types import SharedType, TileType
 
@@ -37,9 +38,10 @@ BARRIER_BYTES = 8
 
 
 def run_warp_specialize(cta: CtaInterpreter, op: WarpSpecialize, operands: list[Any]) -> Generator[Any, None, None]:
-    """Both sides, each until it waits for what others have to do. Fault when all do."""
+    """All sides, each until it waits for what others have to do. Fault when all do."""
     first = cta.rank * len(SIDES)
-    running = {first + side: cta.fork().run(region) for side, region in enumerate((op.consumer, op.producer))}
+    threads = cta.threads, cta.threads, STAGING_WARPS * LANES
+    running = {first + i: cta.fork(n).run(region) for i, (n, region) in enumerate(zip(threads, op.regions))}
     changes = -1
     while running:
         stuck = yield from take_turns(cta.cluster.clocks, running)
@@ -96,7 +98,7 @@ def _expect(cta: CtaInterpreter, op: barriers.MbarrierExpect, buffer: Buffer, ma
 
 
 def _arrive(cta: CtaInterpreter, op: barriers.MbarrierArrive, buffer: Buffer, mask: Array | None) -> None:
-    barrier, groups = _barrier(cta, op, buffer), cta.threads // (LANES * GROUP_WARPS)
+    barrier, groups = _barrier(cta, op, buffer), -(-cta.threads // (LANES * GROUP_WARPS))
     if mask is None or bool(mask):
         known = cta.cluster.clocks.release()
         barrier.arrive(known, groups)
@@ -252,6 +254,13 @@ def _turn(cta: CtaInterpreter, op: barriers.TakeTurn | barriers.PassTurn) -> Non
     cta.shared.turn_is_free = not cta.shared.turn_is_free
 
 
+def _restage(cta: CtaInterpreter, op: Restage, source: Buffer, target: Buffer) -> None:
+    """Threads of a role write nothing that others of it read: what they did, the others know by mbarriers alone."""
+    read, written = (by_thread(offsets.table).ravel() for offsets in op.offsets)
+    cta.shared.store(op, target, written, None, cta.shared.load(op, source, read, None))
+    cta.shared.fence()
+
+
 def _part(cta: CtaInterpreter, op: tma.Part, x: Any) -> Any:
     registers = tma.part_registers(op.x.layout, op.axis, op.size, op.index)
     return rearrange(lambda held: held[:, registers], x)
@@ -271,4 +280,5 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     barriers.PassTurn: _turn,
     tma.AsyncFence: lambda cta, op: cta.shared.fence(),
     tma.Part: _part,
+    Restage: _restage,
 }

@@ -5,23 +5,26 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.assembly import I32
-from tilewright.backends.gpu.lowering.context import Context, Rule
+from tilewright.backends.gpu.lowering.context import Buffer, Context, Rule, unsupported
 from tilewright.backends.gpu.lowering.memory import RULES as MEMORY_RULES
 from tilewright.backends.gpu.lowering.words import packed_words, unpacked_words
 from tilewright.ir.core import Op
 from tilewright.ir.effects import is_pure
-from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout
-from tilewright.ir.ops.gpu.memory import SharedCopy, SharedLoad, SharedStore
+from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout
+from tilewright.ir.ops.gpu.memory import STAGERS, SharedCopy, SharedLoad, SharedStore
 from tilewright.ir.ops.gpu.mma import GpuMma
+from tilewright.ir.ops.gpu.specialize import STAGING_WARPS, Restage
 from tilewright.ir.span import sums
 
 _ROW, _WORD = 16, 4  # bytes
+_AT_ONCE = 4  # instructions of those who have few registers
+Instruction = tuple[list[list[int]], ir.Value, str]  # see ``Matrices.instructions``
 _CAPABILITY = 90  # of ``stmatrix``: PTX ISA
 
 
@@ -38,7 +41,7 @@ class Matrices:
     rows: tuple[int, ...]
     matrices: tuple[int, int]
 
-    def instructions(self, cx: Context, start: ir.Value, item: int) -> Iterator[tuple[list[list[int]], ir.Value, str]]:
+    def instructions(self, cx: Context, start: ir.Value, item: int) -> Iterator[Instruction]:
         """The registers of the words of four matrices, for each instruction; the address of a row for each lane, and
         what is added to it, as text."""
         b, warps = cx.builder, self.offsets.bases(WARP)
@@ -109,8 +112,11 @@ def _shared_store(cx: Context, op: SharedStore) -> None:
         return
     values = cx.of(op.value)
     for words, address, more in found.instructions(cx, buffer.address, t.element.bytes):
-        stored = packed_words(cx, [values[r] for word in words for r in word], buffer.type.dtype)
-        cx.asm(f"stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0{more}], {{$1, $2, $3, $4}};", [], [address, *stored])
+        _store(cx, address, more, packed_words(cx, [values[r] for word in words for r in word], buffer.type.dtype))
+
+
+def _store(cx: Context, address: ir.Value, more: str, words: Sequence[ir.Value]) -> None:
+    cx.asm(f"stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0{more}], {{$1, $2, $3, $4}};", [], [address, *words])
 
 
 def _shared_load(cx: Context, op: SharedLoad) -> None:
@@ -124,9 +130,19 @@ def _shared_load(cx: Context, op: SharedLoad) -> None:
     if found is None:
         MEMORY_RULES[SharedLoad](cx, op)
         return
-    transposed = "" if across is None else ".trans"
-    text = f"ldmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16 {{$0, $1, $2, $3}}, [$4%s];"
-    instructions = {r: each for each in found.instructions(cx, buffer.address, item) for word in each[0] for r in word}
+    load = _loads(cx, buffer, found, transposed=across is not None)
+    if _is_for_next_mma(op):
+        cx.pending[op.result] = load
+    else:
+        cx.values[op.result] = [load(r) for r in range(offsets.size(REGISTER))]
+
+
+def _loads(cx: Context, buffer: Buffer, found: Matrices, *, transposed: bool) -> Callable[[int], ir.Value]:
+    """What loads a register, with those that an instruction loads together, where it is asked for first."""
+    how = ".trans" if transposed else ""
+    text = f"ldmatrix.sync.aligned.m8n8.x4{how}.shared.b16 {{$0, $1, $2, $3}}, [$4%s];"
+    each = found.instructions(cx, buffer.address, buffer.type.dtype.bytes)
+    instructions = {r: instruction for instruction in each for word in instruction[0] for r in word}
     values: dict[int, ir.Value] = {}
 
     def load(register: int) -> ir.Value:
@@ -136,10 +152,25 @@ def _shared_load(cx: Context, op: SharedLoad) -> None:
             values.update(zip((r for word in words for r in word), unpacked_words(cx, loaded, buffer.type.dtype)))
         return values[register]
 
-    if _is_for_next_mma(op):
-        cx.pending[op.result] = load
-    else:
-        cx.values[op.result] = [load(r) for r in range(len(instructions))]
+    return load
+
+
+def _restage(cx: Context, op: Restage) -> None:
+    """A few instructions at a time, as a warp that does not multiply has few registers."""
+    source, target = cx.buffers[op.source], cx.buffers[op.target]
+    (read, written), item = op.offsets, source.type.dtype.bytes
+    across, along = matrices_across(read, item), matrices_along(written, item)
+    if across is None or along is None:
+        raise unsupported(op, f"no matrices of {op.read} are transposed to {op.written}")
+    load, stores = _loads(cx, source, across, transposed=True), [*along.instructions(cx, target.address, item)]
+    for i in range(0, len(stores), _AT_ONCE):
+        some = stores[i : i + _AT_ONCE]
+        values = {r: load(r) for words, _, _ in some for word in words for r in word}
+        for words, address, more in some:
+            held = packed_words(cx, [values[r] for word in words for r in word], target.type.dtype)
+            _store(cx, address, more, held)
+    cx.asm("fence.proxy.async.shared::cta;")
+    cx.asm(f"bar.sync {STAGERS}, {STAGING_WARPS * LANES};")
 
 
 def _is_for_next_mma(op: SharedLoad) -> bool:
@@ -152,4 +183,4 @@ def _is_for_next_mma(op: SharedLoad) -> bool:
     return all(isinstance(o, (SharedLoad, SharedCopy, GpuMma)) or is_pure(o) for o in op.block.ops[first:last])
 
 
-RULES: dict[type[Op], Rule] = {SharedStore: _shared_store, SharedLoad: _shared_load}
+RULES: dict[type[Op], Rule] = {SharedStore: _shared_store, SharedLoad: _shared_load, Restage: _restage}

@@ -24,7 +24,7 @@ from tilewright.ir.ops.gpu.barriers import (
     TakeTurn,
 )
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier, ClusterSize
-from tilewright.ir.ops.gpu.specialize import WarpSpecialize
+from tilewright.ir.ops.gpu.specialize import STAGING_WARPS, WarpSpecialize
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS
 
 _BARRIER_BYTES = 8
@@ -238,8 +238,8 @@ def _part(cx: Context, op: tma.Part) -> None:
 
 
 def _warp_specialize(cx: Context, op: WarpSpecialize) -> None:
-    """Consumers have the lower numbers, as tiles are distributed over them."""
-    b = cx.builder
+    """Consumers have the lower numbers, as tiles are distributed over them; then come those of a stager."""
+    b, first = cx.builder, cx.tile_threads
     consumer, producer, alone, after = (b.append_basic_block(n) for n in ("consumer", "producer", "alone", "ended"))
     b.cbranch(b.icmp_unsigned("<", cx.thread, cx.i32(cx.tile_threads)), consumer, producer)
     b.position_at_end(consumer)
@@ -253,7 +253,17 @@ def _warp_specialize(cx: Context, op: WarpSpecialize) -> None:
     b.position_at_end(producer)
     if op.registers is not None:
         cx.asm(f"setmaxnreg.dec.sync.aligned.u32 {op.registers[0]};")
-    b.cbranch(b.icmp_unsigned("==", cx.thread, cx.i32(cx.tile_threads)), alone, after)
+    if op.stager is not None:
+        stager, rest = b.append_basic_block("stager"), b.append_basic_block("rest")
+        first += STAGING_WARPS * LANES
+        b.cbranch(b.icmp_unsigned("<", cx.thread, cx.i32(first)), stager, rest)
+        b.position_at_end(stager)
+        warp, cx.warp = cx.warp, b.and_(cx.warp, cx.i32(STAGING_WARPS - 1))
+        _region(cx, op.stager.ops)
+        cx.warp = warp
+        b.branch(after)
+        b.position_at_end(rest)
+    b.cbranch(b.icmp_unsigned("==", cx.thread, cx.i32(first)), alone, after)
     b.position_at_end(alone)
     cx.alone = True
     _region(cx, op.producer.ops)

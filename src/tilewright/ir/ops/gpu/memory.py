@@ -275,6 +275,7 @@ class SharedInsert(SharedMemoryOp):
 
 
 CONSUMERS = 1  # the number of the barrier of the warps that have tiles, where there are others
+STAGERS = 6  # and of those that put what was fetched into the order of operands
 
 
 @define("gpu.barrier", effect=READ_WRITE, table=GPU_OPS)
