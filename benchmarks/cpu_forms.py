@@ -1,4 +1,4 @@
-"""Kernels as others write them for GPUs, on a CPU, beside PyTorch, eager and compiled, and NumPy.
+"""Kernels as others write them for GPUs, on a CPU, beside PyTorch, eager and compiled, NumPy, JAX and Numba.
 
     python benchmarks/cpu_forms.py [--rows REGEX] [--output FILE]
 
@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import cpu_forms_kernels as kernels
+import cpu_numba as loops
+import jax
 import numpy as np
 import torch
 import torch.nn.functional as F
 from cpu import described_setting
-from cpu_rows import DTYPES, compiled, launch, normal
+from cpu_rows import DTYPES, compiled, jitted, launch, normal
 from cpu_timing import hot
 
 Run = Callable[[], Any]
@@ -179,9 +181,129 @@ def matrix_vector(dtype: torch.dtype) -> Sides:
     return launch(kernels.matrix_vector, (256,), a, x, out, 16, 256), out, peers
 
 
+def top_k(dtype: torch.dtype) -> Sides:
+    x, out = tensor(4096, 1024), torch.empty(4096, 8)
+    peers = {**both(lambda x: torch.topk(x, 8)[0], x), "JAX": jitted(lambda x: jax.lax.top_k(x, 8)[0], x.numpy())}
+    return launch(kernels.top_k, (4096,), x, out, 8, 1024), out, peers
+
+
+def cross_entropy(dtype: torch.dtype) -> Sides:
+    vocabulary = 131072
+    x, labels, out = tensor(64, vocabulary, dtype=dtype), torch.arange(64) * 2000, torch.empty(64)
+    peers = both(lambda x, labels: F.cross_entropy(x.float(), labels, reduction="none"), x, labels)
+    return launch(kernels.cross_entropy, (64,), x, labels.int(), out, vocabulary, 4096), out, peers
+
+
+def dropout(dtype: torch.dtype) -> Sides:
+    """Peers have other random numbers: compared is how much is left."""
+    x = torch.ones(1 << 22)
+    out, share = torch.empty_like(x), torch.empty(())
+    bound = launch(kernels.dropout, (4096,), x, out, 0.5, 7, 1024)
+    bound()
+    share.copy_(out.mean())
+    first, *others = both(lambda x: F.dropout(x, 0.5), x).items()
+    return bound, share.round(), {first[0]: lambda: first[1]().mean().round(), **dict(others)}
+
+
+def running_mean(dtype: torch.dtype) -> Sides:
+    x, count = tensor(4096, 1024), torch.arange(1, 1025).float()
+    out, plain, counts = torch.empty_like(x), x.numpy(), count.numpy()
+    peers = {
+        **both(lambda x, n: torch.cumsum(x, 1) / n, x, count),
+        "NumPy": lambda: np.cumsum(plain, axis=1) / counts,
+        "JAX": jitted(lambda x, n: jax.numpy.cumsum(x, axis=1) / n, plain, counts),
+    }
+    return launch(kernels.running_mean, (4096,), x, out, 1024), out, peers
+
+
+def integral_image(dtype: torch.dtype) -> Sides:
+    x = tensor(64, 256, 256)
+    out, plain = torch.empty_like(x), x.numpy()
+    peers = {**both(lambda x: x.cumsum(2).cumsum(1), x), "NumPy": lambda: plain.cumsum(2).cumsum(1)}
+    return launch(kernels.integral_image, (64,), x, out, 256, 256), out, peers
+
+
+def embedding_backward(dtype: torch.dtype) -> Sides:
+    gradient, table = tensor(8192, 768), torch.zeros(5000, 768)
+    rows = torch.from_numpy(np.random.default_rng(0).integers(0, 5000, 8192))
+    bound = launch(kernels.embedding_backward, (8192,), gradient, rows.int(), table, 1024)
+
+    def ours() -> torch.Tensor:
+        table.zero_()
+        return bound()
+
+    backward = torch.ops.aten.embedding_dense_backward
+    return ours, table, both(lambda gradient, rows: backward(gradient, rows, 5000, -1, False), gradient, rows)
+
+
+def bias_gelu(dtype: torch.dtype) -> Sides:
+    x, bias = tensor(2048, 2048, dtype=dtype), tensor(2048, seed=1, dtype=dtype)
+    out = torch.empty_like(x)
+    peers = both(lambda x, bias: F.gelu(x + bias, approximate="tanh"), x, bias)
+    return launch(kernels.bias_gelu, (64, 16), x, bias, out, 32, 128), out, peers
+
+
+def box_blur(dtype: torch.dtype) -> Sides:
+    x = tensor(2048, 2048)
+    out, plain, theirs = torch.empty_like(x), x.numpy(), np.zeros((2048, 2048), np.float32)
+    peers = {**both(lambda x: F.avg_pool2d(x[None], 3, 1, 1)[0], x), "Numba": lambda: loops.box_blur(plain, theirs)}
+    return launch(kernels.box_blur, (64, 16), x, out, 32, 128), out, peers
+
+
+def masked_softmax(dtype: torch.dtype) -> Sides:
+    x, mask = tensor(4096, 1024), tensor(4096, 1024, seed=1) > -0.5
+    out = torch.empty_like(x)
+    peers = both(lambda x, mask: torch.softmax((x * 0.125).masked_fill(~mask, -math.inf), 1), x, mask)
+    return launch(kernels.masked_softmax, (4096,), x, mask, out, 0.125, 1024), out, peers
+
+
+def rope_of_pairs(dtype: torch.dtype) -> Sides:
+    q, cos, sin = tensor(1024, 32, 128, dtype=dtype), tensor(1024, 64, seed=1), tensor(1024, 64, seed=2)
+    out = torch.empty_like(q)
+
+    def peer(q: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        a, b = q.unflatten(-1, (-1, 2)).unbind(-1)
+        return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
+
+    given = [v[:, None].to(dtype) for v in (cos, sin)]
+    return launch(kernels.rope_of_pairs, (1024,), q, cos, sin, out, 32, 64), out, both(peer, q, *given)
+
+
+def group_norm_channels_last(dtype: torch.dtype) -> Sides:
+    x, weight, bias = tensor(16, 1024, 32, 8, dtype=dtype), tensor(32, 8, seed=1), tensor(32, 8, seed=2)
+    out = torch.empty_like(x)
+
+    def peer(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        channels = x.flatten(2).transpose(1, 2).unflatten(2, (32, 32))  # as an image in channels_last
+        return F.group_norm(channels, 32, weight.to(dtype), bias.to(dtype)).permute(0, 2, 3, 1).reshape(x.shape)
+
+    peers = both(peer, x, weight.flatten(), bias.flatten())
+    return launch(kernels.group_norm_channels_last, (16, 32), x, weight, bias, out, 1024, 8, 64), out, peers
+
+
+def channels_to_last(dtype: torch.dtype) -> Sides:
+    x, out = tensor(16, 64, 4096, dtype=dtype), torch.empty(16, 4096, 64, dtype=dtype)
+    peers = both(lambda x: x.transpose(1, 2).contiguous(), x)
+    return launch(kernels.channels_to_last, (16, 64), x, out, 64, 64), out, peers
+
+
+def complex_product(dtype: torch.dtype) -> Sides:
+    a, b, out = tensor(1 << 20, 2), tensor(1 << 20, 2, seed=1), torch.empty(1 << 20, 2)
+    x, y = (v.numpy().view(np.complex64) for v in (a, b))
+    as_complex = torch.view_as_complex
+    peers: dict[str, Run] = {
+        "torch": lambda: torch.view_as_real(as_complex(a) * as_complex(b)),
+        "NumPy": lambda: x * y,
+    }
+    return launch(kernels.complex_product, (1024,), a, b, out, 1024), out, peers
+
+
 _TWO = (group_norm, log_softmax, geglu_backward, rope, rms_norm_residual, layer_norm_backward, quantization)
-_TWO += (dequantization, embedding, argmax)
-_ONE = (gating, convolution, pooling, column_sums, small_matmuls, matrix_vector)
+_TWO += (dequantization, embedding, argmax, cross_entropy, bias_gelu, rope_of_pairs, group_norm_channels_last)
+_TWO += (channels_to_last,)
+_ONE = (gating, convolution, pooling, column_sums, small_matmuls, matrix_vector, top_k, dropout, running_mean)
+_ONE += (integral_image, embedding_backward, box_blur, masked_softmax, complex_product)
+_PEERS = ("torch", "torch.compile", "NumPy", "JAX", "Numba")
 ROWS = {f"{f.__name__} {short}": (f, DTYPES[short]) for f in _TWO for short in ("f32", "bf16")}
 ROWS |= {f.__name__: (f, torch.float32) for f in _ONE}
 
@@ -195,8 +317,8 @@ def main() -> None:
         f"{described_setting(os.cpu_count() or 1)}. Made by `python benchmarks/cpu_forms.py`. Medians in ms, hot; "
         "*ratio*: the time of the fastest peer over ours.",
         "",
-        "| kernel | ratio | tilewright | spread | torch | torch.compile | NumPy |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        f"| kernel | ratio | tilewright | spread | {' | '.join(_PEERS)} |",
+        "|---|" + "--:|" * (3 + len(_PEERS)),
     ]
     print(*lines, sep="\n", flush=True)
     for name, (make, dtype) in ROWS.items():
@@ -217,7 +339,7 @@ def _row(name: str, ours: Run, out: torch.Tensor, peers: dict[str, Run], toleran
     times = hot({"tilewright": ours, **peers})
     mine = times["tilewright"]
     ratio = min(times[peer].median for peer in peers) / mine.median
-    others = (f"{times[n].median * 1e3:.3f}" if n in times else "" for n in ("torch", "torch.compile", "NumPy"))
+    others = (f"{times[n].median * 1e3:.3f}" if n in times else "" for n in _PEERS)
     return f"| {name} | {ratio:.2f} | {mine.median * 1e3:.3f} | {mine.spread:.0%} | {' | '.join(others)} |"
 
 

@@ -172,3 +172,142 @@ def matrix_vector(a, x, y, R: ct.Constant[int], T: ct.Constant[int]):
     for k in range(ct.num_tiles(a, 1, (R, T))):
         total += ct.load(a, (i, k), (R, T)) * ct.load(x, (k,), (T,)).reshape((1, T))
     ct.store(y, (i,), ct.sum(total, axis=1))
+
+
+@ct.kernel
+def top_k(x, values, K: ct.Constant[int], T: ct.Constant[int]):
+    """The largest of a row again and again."""
+    i, columns = ct.bid(0), ct.arange(T, dtype=I32)
+    row = ct.load(x, (i, 0), (1, T), padding_mode=LOWEST).reshape((T,))
+    for k in range(K):
+        best = ct.argmax(row, axis=0)
+        ct.scatter(values, (i, k), ct.max(row))
+        row = ct.where(columns == best, -math.inf, row)
+
+
+@ct.kernel
+def cross_entropy(logits, labels, loss, V: ct.Constant[int], T: ct.Constant[int]):
+    """Of some columns at a time, whose maximum and sum are put right."""
+    i = ct.bid(0)
+    largest, total = ct.full((), -math.inf, F32), ct.zeros((), F32)
+    for j in range(ct.cdiv(V, T)):
+        tile = ct.load(logits, (i, j), (1, T), padding_mode=LOWEST).astype(F32)
+        new = ct.maximum(largest, ct.max(tile))
+        total = total * ct.exp(largest - new) + ct.sum(ct.exp(tile - new))
+        largest = new
+    at_label = ct.gather(logits, (i, ct.gather(labels, i))).astype(F32)
+    ct.scatter(loss, i, ct.log(total) + largest - at_label)
+
+
+@ct.function
+def philox(counter, key):
+    """The first of the four random numbers of Philox-4x32-7, a counter for each element."""
+    c0, c1, k0, k1 = counter, ct.zeros(counter.shape, ct.uint32), key, key
+    c2, c3 = c1, c1
+    for _ in ct.static_iter(range(7)):
+        a, b = c0.astype(ct.uint64) * 0xD2511F53, c2.astype(ct.uint64) * 0xCD9E8D57
+        c0, c1 = (b >> 32).astype(ct.uint32) ^ c1 ^ k0, b.astype(ct.uint32)
+        c2, c3 = (a >> 32).astype(ct.uint32) ^ c3 ^ k1, a.astype(ct.uint32)
+        k0, k1 = k0 + 0x9E3779B9, k1 + 0xBB67AE85
+    return c0
+
+
+@ct.kernel
+def dropout(x, out, probability, seed, T: ct.Constant[int]):
+    i = ct.bid(0)
+    bits = philox((i * T + ct.arange(T, dtype=I32)).astype(ct.uint32), ct.uint32(seed))
+    kept = (bits >> 8).astype(F32) * (1.0 / (1 << 24)) > probability
+    ct.store(out, (i,), ct.where(kept, ct.load(x, (i,), (T,)) / (1 - probability), 0.0))
+
+
+@ct.kernel
+def running_mean(x, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    count = (1 + ct.arange(T, dtype=I32)).astype(F32)[None, :]
+    ct.store(out, (i, 0), ct.cumsum(ct.load(x, (i, 0), (1, T)), axis=1) / count)
+
+
+@ct.kernel
+def integral_image(x, out, H: ct.Constant[int], W: ct.Constant[int]):
+    """Running sums along both axes."""
+    n = ct.bid(0)
+    image = ct.load(x, (n, 0, 0), (1, H, W)).reshape((H, W))
+    ct.store(out, (n, 0, 0), ct.cumsum(ct.cumsum(image, axis=1), axis=0).reshape((1, H, W)))
+
+
+@ct.kernel
+def embedding_backward(gradient, rows, table, T: ct.Constant[int]):
+    i, o = ct.bid(0), ct.arange(T, dtype=I32)
+    ct.atomic_add(table, (ct.gather(rows, i), o), ct.gather(gradient, (i, o), padding_value=0.0))
+
+
+@ct.kernel
+def bias_gelu(x, bias, out, R: ct.Constant[int], T: ct.Constant[int]):
+    i, j = ct.bid(0), ct.bid(1)
+    v = ct.load(x, (i, j), (R, T)).astype(F32) + ct.load(bias, (j,), (T,)).astype(F32)[None, :]
+    ct.store(out, (i, j), (0.5 * v * (1 + ct.tanh(SQRT_2_PI * (v + 0.044715 * v * v * v)))).astype(out.dtype))
+
+
+@ct.kernel
+def box_blur(x, out, H: ct.Constant[int], W: ct.Constant[int]):
+    """The mean of 3 x 3, zeros around."""
+    i, j, total = ct.bid(0), ct.bid(1), ct.zeros((H, W), F32)
+    rows, columns = (i * H + ct.arange(H, dtype=I32))[:, None], (j * W + ct.arange(W, dtype=I32))[None, :]
+    for a in range(-1, 2):
+        for b in range(-1, 2):
+            total += ct.gather(x, (rows + a, columns + b), padding_value=0.0)
+    ct.store(out, (i, j), total * (1 / 9))
+
+
+@ct.kernel
+def masked_softmax(x, mask, out, scale, T: ct.Constant[int]):
+    i = ct.bid(0)
+    tile = ct.load(x, (i, 0), (1, T), padding_mode=LOWEST).astype(F32) * scale
+    tile = ct.where(ct.load(mask, (i, 0), (1, T)), tile, -math.inf)
+    tile = ct.exp(tile - ct.max(tile, axis=1, keepdims=True))
+    ct.store(out, (i, 0), (tile / ct.sum(tile, axis=1, keepdims=True)).astype(out.dtype))
+
+
+@ct.kernel
+def rope_of_pairs(q, cos, sin, out, HEADS: ct.Constant[int], HALF: ct.Constant[int]):
+    """Interleaved: each two neighbours of a head turn, of q (tokens, heads, 2 * HALF)."""
+    t, head, even = ct.bid(0), ct.arange(HEADS, dtype=I32)[:, None], ct.arange(HALF, dtype=I32)[None, :] * 2
+    c, s = ct.load(cos, (t, 0), (1, HALF)), ct.load(sin, (t, 0), (1, HALF))
+    a, b = ct.gather(q, (t, head, even)).astype(F32), ct.gather(q, (t, head, even + 1)).astype(F32)
+    ct.scatter(out, (t, head, even), (a * c - b * s).astype(out.dtype))
+    ct.scatter(out, (t, head, even + 1), (b * c + a * s).astype(out.dtype))
+
+
+@ct.kernel
+def group_norm_channels_last(x, weight, bias, out, S: ct.Constant[int], C: ct.Constant[int], R: ct.Constant[int]):
+    """A group of C channels a block, some positions at a time, of x (batch, positions, groups, C)."""
+    n, g = ct.bid(0), ct.bid(1)
+    total, squares = ct.zeros((R, C), F32), ct.zeros((R, C), F32)
+    for i in range(S // R):
+        v = ct.load(x, (n, i, g, 0), (1, R, 1, C)).reshape((R, C)).astype(F32)
+        total += v
+        squares += v * v
+    mean = ct.sum(total) / (S * C)
+    inverse = ct.rsqrt(ct.sum(squares) / (S * C) - mean * mean + 1e-5)
+    scale, shift = ct.load(weight, (g, 0), (1, C)), ct.load(bias, (g, 0), (1, C))
+    for i in range(S // R):
+        v = ct.load(x, (n, i, g, 0), (1, R, 1, C)).reshape((R, C)).astype(F32)
+        ct.store(out, (n, i, g, 0), ((v - mean) * inverse * scale + shift).astype(out.dtype).reshape((1, R, 1, C)))
+
+
+@ct.kernel
+def channels_to_last(x, out, C: ct.Constant[int], S: ct.Constant[int]):
+    """(batch, channels, positions) to (batch, positions, channels)."""
+    n, j = ct.bid(0), ct.bid(1)
+    ct.store(out, (n, j, 0), ct.transpose(ct.load(x, (n, 0, j), (1, C, S)).reshape((C, S))).reshape((1, S, C)))
+
+
+@ct.kernel
+def complex_product(a, b, out, T: ct.Constant[int]):
+    """Of complex numbers as rows of two."""
+    i = ct.bid(0)
+    x, y = ct.load(a, (i, 0), (T, 2)), ct.load(b, (i, 0), (T, 2))
+    real_x, real_y = ct.extract(x, (0, 0), (T, 1)), ct.extract(y, (0, 0), (T, 1))
+    imag_x, imag_y = ct.extract(x, (0, 1), (T, 1)), ct.extract(y, (0, 1), (T, 1))
+    product = real_x * real_y - imag_x * imag_y, real_x * imag_y + imag_x * real_y
+    ct.store(out, (i, 0), ct.cat(product, axis=1))

@@ -199,3 +199,15 @@ def power(x, y, out):
     for i in prange(x.size):
         out[i] = x[i] ** y[i]
     return out
+
+
+@_parallel
+def box_blur(x, out):
+    for i in prange(x.shape[0]):
+        for j in range(x.shape[1]):
+            total = np.float32(0)
+            for a in range(max(i - 1, 0), min(i + 2, x.shape[0])):
+                for b in range(max(j - 1, 0), min(j + 2, x.shape[1])):
+                    total += x[a, b]
+            out[i, j] = total / 9
+    return out
