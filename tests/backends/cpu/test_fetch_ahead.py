@@ -83,6 +83,14 @@ def histogram(x, out, C: ct.Constant[int]):
         ct.atomic_add(out, (0, found), 1.0, memory_order=ct.MemoryOrder.RELAXED, memory_scope=ct.MemoryScope.BLOCK)
 
 
+@ct.kernel
+def products(x, out, C: ct.Constant[int]):
+    total = ct.zeros((C, C), ct.float32)
+    for k in range(ct.num_tiles(x, 0, (64, C))):
+        total = ct.mma(ct.load(x, (0, k), (C, 64)), ct.load(x, (k, 0), (64, C)), total)
+    ct.store(out, (0, 0), total)
+
+
 def arrays(columns: int) -> tuple[np.ndarray, np.ndarray]:
     x = np.random.default_rng(columns).standard_normal((6, columns), dtype=np.float32)
     return x, np.empty_like(x)
@@ -110,6 +118,11 @@ def test_iterations_whose_next_tile_is_no_run_in_memory() -> None:
     assert not fetches(sums_of_pieces, 3000, 2048)  # long enough for processors to fetch
     assert fetches(persistent_sums, 1000, 1024)
     assert not fetches(sums, 1000, 1024)
+
+
+def test_short_rows_that_are_copied_for_products() -> None:
+    assert fetches(products, 3000, 64)
+    assert not fetches(products, 3000, 512)  # long enough for processors to fetch
 
 
 def test_stores_past_the_caches_of_what_was_made_of_a_tile() -> None:

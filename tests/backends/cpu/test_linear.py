@@ -182,6 +182,22 @@ def test_few_rows_by_a_transpose(dtype: DType, m: int, shape: tuple[int, int], c
     assert isinstance(product.y.op, Permute) and product.y.op.parent is product.parent
 
 
+@pytest.mark.parametrize("dtype", [dtypes.bfloat16, float32, float64, int8], ids=lambda t: t.short)
+@pytest.mark.parametrize("shape", [(2, 32, 16), (2, 21, 11), (2, 1, 3)])
+def test_transposed_rows(dtype: DType, shape: tuple[int, int, int]) -> None:
+    """A left operand that is the transpose of a tile is read as that lies, and the tile where it is another operand."""
+    k = KernelBuilder()
+    out = int32 if dtype is int8 else float64 if dtype is float64 else float32
+    a, c = k.array("a", dtype, 3), k.array("c", out, 3)
+    tile = k.load_tile(a, (2, 32, 16), zeros(k, 3), padding=PaddingMode.ZERO)
+    x = k.emit(Permute, tile, axes=(0, 2, 1))
+    k.store_tile(c, k.emit(Mma, x, tile, k.constant(1, out, (2, 16, 16))), zeros(k, 3))
+    compare(k.function(), a=random_array(dtype, shape), c=np.zeros((2, shape[2], shape[2]), out.storage))
+    plain = host()._replace(features=host().features._replace(dot_bytes=False, dot_byte_tiles=False))
+    (product,) = (op for op in loop_form(k.function(), plain).walk() if isinstance(op, Mma))
+    assert isinstance(product.x.op, Permute) and product.x.op.parent is product.parent
+
+
 def test_batched_and_transposed_mma() -> None:
     k = KernelBuilder()
     a, b, c = k.array("a", float16, 3), k.array("b", float16, 3), k.array("c", float32, 3)

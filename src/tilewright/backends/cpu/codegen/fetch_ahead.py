@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
+from tilewright.analysis.mma_graph import is_factor
 from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.position import Position
@@ -31,16 +32,30 @@ from tilewright.ir.ops.memory import Bid, LoadView
 # second-level cache (benchmarks/results/cpu_notes.md).
 _SHORTEST, _LONGEST = 8 << 10, 512 << 10
 _SHORT_ROW = 1 << 10  # bytes
+_ROWS = 16  # that copies of short rows are fetched ahead: see there
 _NEAR = 16 << 10  # bytes of a tile of which two fit into a first-level cache
 LINE = 64  # bytes
 
 
 def tiles_ahead(state: State, nest: LoopNest) -> Mapping[Op, ir.Value]:
     """The loads whose next tiles ``nest`` fetches, and how many bytes away these are: tiles that an earlier nest read,
-    so that they are in a cache, if there is enough to compute, and those of loops that are no runs in memory."""
+    so that they are in a cache, if there is enough to compute, and those of loops that are no runs in memory. Of what
+    is copied for MMA ops, some rows of the tile itself, and behind it."""
     tiles = [v for v in array_tiles(nest) if (_is_costly(nest) and _was_read(v, nest)) or _jumps(v, nest)]
     found = {a.op: _distance(state, a) for a in (state.accesses[v.op] for v in tiles if v.op is not None)}
+    for a in (state.accesses[v.op] for v in array_tiles(nest) if v.op is not None and _is_copied_operand(v, nest)):
+        row = next(stride for n, stride in zip(a.shape, a.strides) if n > 1)
+        found[a.op] = index.mul(state.builder, row, _ROWS * storage_bytes(a.dtype))
     return {op: d for op, d in found.items() if not isinstance(d, int)}
+
+
+def _is_copied_operand(value: Value, nest: LoopNest) -> bool:
+    """Whether ``nest`` only copies ``value``, several short rows, for MMA ops."""
+    load, shape = value.op, [n for n in value.tile.shape if n > 1]
+    if not isinstance(load, LoadView) or len(shape) != 2 or len(nest.results) != 1 or nest.transposed is not None:
+        return False
+    short = shape[-1] * storage_bytes(value.tile.element) <= _SHORT_ROW
+    return short and array_axis(load) == value.tile.rank - 1 and is_factor(nest.results[0])
 
 
 def tiles_before(state: State, nest: LoopNest) -> Mapping[Op, ir.Value]:

@@ -56,15 +56,19 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     product = Product.of(op)
     padded, work, _, *padded_lines = nest.scratch
     dot = None if work is None else dot_instruction(state.processor, product)
-    lines_of = y.op.x if isinstance(y.op, Permute) and y.op in nest.body.ops else None
-    rows, *along = (_valid_elements(state, *of) for of in ((x, -2), (x, -1), (y, -2)))
+    columns_of, lines_of = (v.op.x if isinstance(v.op, Permute) and v.op in nest.body.ops else None for v in (x, y))
+    of_left = ((x, -2), (x, -1)) if columns_of is None else ((columns_of, -1), (columns_of, -2))
+    rows, *along = (_valid_elements(state, *of) for of in (*of_left, (y, -2)))
     depth = product.k if None in along else index.maximum(state.builder, *along)
     needed = None
     if dot is None and lines_of is None and rows is not None and along[0] is not None:
         needed = product.m if blocking(state, product).rows == product.m else rows, depth
     valid = product.m if rows is None else rows, depth
     narrow = dot is not None and product.x is bfloat16
-    left = _operand(state, nest, x, padded, nest.transposed, needed=needed, narrow=narrow)
+    if columns_of is not None:
+        left = Matrix(state.tile_buffer(columns_of).pointer, 1, product.m)
+    else:
+        left = _operand(state, nest, x, padded, nest.transposed, needed=needed, narrow=narrow)
     if lines_of is not None:
         right = _operand(state, nest, lines_of, padded_lines[0] if padded_lines else None)._replace(transposed=True)
     else:
@@ -224,7 +228,7 @@ def _multiply(
     ``interleaved``. ``valid`` says from which row on the left matrix is zero, and from where on along k both.
     """
     (left, right), (m, n, k) = operands, (p.m, p.n, p.k)
-    packed, transposed = isinstance(left.column, int), right.transposed
+    packed, transposed = isinstance(left.column, int) and left.column == 1, right.transposed
     if dot is None:
         function = _kernel(state, p, accumulator, packed=packed, transposed=transposed)
     else:

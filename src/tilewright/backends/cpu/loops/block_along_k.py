@@ -29,6 +29,7 @@ from tilewright.transforms.base import InPlacePass
 # accumulators pass between registers and the second-level cache once for each such step
 # (benchmarks/results/constants.md; that of bytes is chosen, no measurement is kept).
 _ROW_BYTES, _DOT_ROW_BYTES, _BYTE_ROW_BYTES = 2048, 1024, 512
+_LONG = 256  # elements of a row of floats that is left as it is: a second loop gains less than it takes to compile
 # Bytes of an operand in scratch memory: a part of a second-level cache, in which the accumulators lie, too.
 _LARGEST = 256 << 10
 # The same for operands whose lines are read where they are: longer ones are fetched ahead better, but copied as a whole
@@ -89,6 +90,8 @@ class _Steps:
             row_bytes = _DOT_ROW_BYTES
         elif takes_lines(mma, processor):
             row_bytes, limit = _LINE_BYTES, _LARGEST_LINES
+        elif depth >= _LONG:
+            return None
         wanted = row_bytes // element_bytes(mma.x.tile.element)
         while 2 * count * depth <= wanted and 2 * count * largest <= limit and (most is None or 2 * count <= most):
             count *= 2

@@ -36,12 +36,17 @@ def schedule_mma(schedule: Schedule, op: Mma) -> None:
         schedule.allocate(v.tile) if found is not None and not all(found.in_bounds) else None
         for v, found in ((x, load), (y, lines))
     )
-    used = [_operand(schedule, body, v) for v, found in ((x, load), (y, lines)) if found is None]
+    columns = dot is None and _is_transpose(schedule, op, x)
+    left = x.op.x if columns and isinstance(x.op, Permute) else x
+    used = [_operand(schedule, body, v) for v, found in ((left, load), (y, lines)) if found is None]
     accumulator, factors = _accumulators(schedule, body, op, acc, plain=dot is not None)
     work = None if dot is None else schedule.allocate_array(int8, dot.scratch_bytes(product))
     for buffer in (padded, padded_lines, work, *used, *factors):
         if buffer is not None:
             schedule.release(buffer)
+    if left is not x:
+        assert x.op is not None
+        body.copy(x.op)
     for operand, found in ((x, load), (y, lines)):
         chain = [operand]
         while found is not None and isinstance(chain[-1].op, (Reshape, Permute)):
@@ -97,6 +102,15 @@ def _in_array(schedule: Schedule, op: Op, x: Value, *, by_dot: bool) -> LoadView
         return None
     strides = view_strides(load)
     return load if any(strides[k] == 1 for k in (axes[-1:] if by_dot else axes)) else None
+
+
+def _is_transpose(schedule: Schedule, op: Mma, x: Value) -> bool:
+    """Whether ``x``, which only ``op`` needs, is the transpose of a tile: its columns are rows in memory then."""
+    made, rank = x.op, x.tile.rank
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    if not isinstance(made, Permute) or tuple(made.axes) != swapped or made not in schedule.deferred:
+        return False
+    return made.x.tile.size > 1 and x in schedule.uses.would_die([op], schedule.deferred)
 
 
 def _lines_in_array(schedule: Schedule, op: Mma, y: Value) -> LoadView | None:

@@ -16,7 +16,7 @@ from tilewright.ir.ops.control import For
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.loops import LoopNest, ReserveScratch
 from tilewright.ir.ops.memory import Bid, LoadView, MemoryOp
-from tilewright.ir.ops.shape import Reshape, constant_of
+from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.transforms.base import InPlacePass
 
 # Bytes of a tile: one that a first-level cache keeps beside others is copied again soon enough.
@@ -95,7 +95,7 @@ def _is_panel(nest: LoopNest, loop: For, alias: AliasAnalysis, written: set[Memo
         and all(map(is_pure, body))
         and all(_is_repeated(load.op, loop, alias, written) for load in loads)
         and all(map(_is_uniform, others))
-        and is_factor(nest.results[0], (Reshape,))
+        and is_factor(nest.results[0], (Reshape, Permute))
     )
 
 
