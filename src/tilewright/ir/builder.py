@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.location import Loc
 from tilewright.ir.opdef import create
-from tilewright.ir.ops.shape import Constant
+from tilewright.ir.ops.shape import Broadcast, Constant, Reshape
 from tilewright.ir.types import ElementType, TileType
 
 
@@ -63,6 +63,12 @@ class Builder:
     def constant(self, value: bool | int | float, dtype: ElementType, shape: tuple[int, ...] = ()) -> Value:
         """A tile of ``shape`` filled with ``value``."""
         return self.emit(Constant, value=value, type=TileType(dtype, shape))
+
+    def splat(self, scalar: Value, shape: tuple[int, ...]) -> Value:
+        """``scalar`` in every element of a tile of ``shape``."""
+        if not shape:
+            return scalar
+        return self.emit(Broadcast, self.emit(Reshape, scalar, shape=(1,) * len(shape)), shape=shape)
 
     @contextmanager
     def at(self, block: Block) -> Iterator[Block]:

@@ -167,8 +167,7 @@ def _scalarize_splats(op: Op, builder: Builder) -> Value | None:
     if None in singles or all(constant_of(v) is not None for v in op.operands):
         return None
     scalars = [v if v is not None and v.tile.rank == 0 else _scalar(v, builder) for v in singles]
-    result = builder.emit(type(op), *scalars, **op.attributes)
-    return builder.emit(Broadcast, builder.emit(Reshape, result, shape=(1,) * len(shape)), shape=shape)
+    return builder.splat(builder.emit(type(op), *scalars, **op.attributes), shape)
 
 
 def _single(value: Value) -> Value | None:

@@ -127,7 +127,7 @@ class _NullChecker(_Checker):
             nothing = self._is_masked(op, builder) if isinstance(op, _BY_POINTERS) else self._lies_outside(op, builder)
             if not self._known:
                 address = builder.emit(PtrToInt, self.value(self.bases[name]), dtype=int64)
-                given = _spread(builder, _compare(builder, CmpPredicate.NE, address, 0), nothing.tile.shape)
+                given = builder.splat(_compare(builder, CmpPredicate.NE, address, 0), nothing.tile.shape)
                 nothing = builder.emit(Or, given, nothing)
             message = f"{op.name.replace('_', ' ')} through '{name}', which is a null pointer"
             builder.emit_op(memory.Assert, nothing, [], message=message)
@@ -156,11 +156,6 @@ def _compare(b: Builder, predicate: CmpPredicate, x: Value, number: int) -> Valu
     if known is not None:
         return b.constant(getattr(operator, predicate.value)(known, number), bool_, x.tile.shape)
     return b.emit(Cmp, x, b.constant(number, x.tile.element, x.tile.shape), predicate=predicate)
-
-
-def _spread(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
-    """A tile whose elements are the one of ``x``."""
-    return b.emit(Broadcast, b.emit(Reshape, x, shape=(1,) * len(shape)), shape=shape) if shape else x
 
 
 def _both(b: Builder, x: Value, y: Value) -> Value:
@@ -230,7 +225,7 @@ def _pointer(c: _Checker, op: memory.AtomicCas | memory.AtomicRmw | memory.Load 
     shape, size = ptrs.tile.shape, b.constant(ptrs.tile.pointee.bytes, int64)
     low, high = (b.emit(Div, c.value(v), size, rounding=RoundingMode.RM) for v in c.limits[name])
     last = b.emit(Sub, high, b.constant(1, int64))
-    spread = partial(_spread, b, shape=shape)
+    spread = partial(b.splat, shape=shape)
     base = spread(b.emit(PtrToInt, c.value(c.bases[name]), dtype=int64))
     distance = b.emit(Sub, b.emit(PtrToInt, ptrs, dtype=int64), base)
     element = b.emit(Div, distance, spread(size), rounding=RoundingMode.RM)

@@ -220,30 +220,22 @@ def _gathered(e: Context, view: View, indices: Sequence[Value]) -> tuple[Value, 
             along = e.emit(shape.Reshape, position, shape=line)
         else:
             steps = e.emit(shape.Reshape, e.emit(shape.Iota, type=TileType(int64, (extents[k],))), shape=line)
-            along = e.emit(arith.Add, spread(e, position, line), steps)
+            along = e.emit(arith.Add, e.builder.splat(position, line), steps)
         within = _within(e, along, view.tensor.shape[k])
-        stride = spread(e, e.number(view.tensor.strides[k], int64), line)
+        stride = e.builder.splat(e.number(view.tensor.strides[k], int64), line)
         moved = e.emit(shape.Broadcast, e.emit(arith.Mul, along, stride), shape=extents)
         here = e.emit(shape.Broadcast, within, shape=extents)
         offset = moved if offset is None else e.emit(arith.Add, offset, moved)
         inside = here if inside is None else e.emit(arith.And, inside, here)
     assert rank and offset is not None and inside is not None
-    return e.emit(shape.PtrOffset, spread(e, view.tensor.base, extents), offset), inside
-
-
-def spread(e: Context, scalar: Value, extents: tuple[int, ...]) -> Value:
-    """A tile of equal elements."""
-    if not extents:
-        return scalar
-    ones = e.emit(shape.Reshape, scalar, shape=(1,) * len(extents))
-    return e.emit(shape.Broadcast, ones, shape=extents)
+    return e.emit(shape.PtrOffset, e.builder.splat(view.tensor.base, extents), offset), inside
 
 
 def _within(e: Context, positions: Value, extent: Value | int) -> Value:
     """Which positions are from 0 to ``extent``."""
     extents = positions.tile.shape
     low = e.emit(arith.Cmp, positions, e.constant(0, int64, extents), predicate=CmpPredicate.GE)
-    end = spread(e, e.number(extent, int64), extents)
+    end = e.builder.splat(e.number(extent, int64), extents)
     return e.emit(arith.And, low, e.emit(arith.Cmp, positions, end, predicate=CmpPredicate.LT))
 
 

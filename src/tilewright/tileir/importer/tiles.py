@@ -15,7 +15,6 @@ from tilewright.tileir import constants
 from tilewright.tileir import module as tir
 from tilewright.tileir.importer.arith import lowest_bit, nibble, scalar_of
 from tilewright.tileir.importer.context import NIBBLE, Context, as_unsigned, dtype_of, is_bool, number_type, tile_type
-from tilewright.tileir.importer.memory import spread
 from tilewright.tileir.numbers import decode
 from tilewright.tileir.types import Scalar, Tile
 
@@ -53,7 +52,7 @@ def _constant(e: Context, op: tir.Operation) -> Value:
     base = e.memory.get(table_name(op))
     if base is not None:
         indices = e.emit(shape.Iota, type=TileType(int32, (type.size,)))
-        found = e.emit(memory.Load, e.emit(shape.PtrOffset, spread(e, base, (type.size,)), indices), None, None)
+        found = e.emit(memory.Load, e.emit(shape.PtrOffset, e.builder.splat(base, (type.size,)), indices), None, None)
     else:
         numbers = [number(dtype, bits) for bits in constants.elements(type, data)]
         found = _progression(e, dtype, numbers) or _joined(e, dtype, numbers)

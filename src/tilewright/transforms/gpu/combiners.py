@@ -11,7 +11,7 @@ from tilewright.ir.opdef import with_operands
 from tilewright.ir.ops.arith import Select
 from tilewright.ir.ops.control import If, Yield
 from tilewright.ir.ops.gpu.tiles import Splat
-from tilewright.ir.ops.shape import Broadcast, Constant, Reshape, Undefined
+from tilewright.ir.ops.shape import Constant, Undefined
 from tilewright.ir.types import TileType
 
 Tiles = list[Value]
@@ -47,7 +47,7 @@ class TileCombiner:
     def _splat(self, scalar: Value, like: TileType) -> Value:
         if like.layout is not None:
             return self.b.emit(Splat, scalar, type=like.with_dtype(scalar.tile.dtype))
-        return self.b.emit(Broadcast, self.b.emit(Reshape, scalar, shape=(1,) * like.rank), shape=like.shape)
+        return self.b.splat(scalar, like.shape)
 
     def _op(
         self, op: Op, operand: Callable[[Value], Value], values: dict[Value, Value], like: TileType

@@ -15,7 +15,7 @@ from tilewright.ir.ops.arith import Add, Bitcast, Cast, Cmp, Min, Mul, Or, Selec
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.memory import Assert, AtomicCas, AtomicRmw, Bid, LocalArray, NumBlocks, Print, Store
-from tilewright.ir.ops.shape import Broadcast, Iota, PtrOffset, PtrToInt, Reshape
+from tilewright.ir.ops.shape import Iota, PtrOffset, PtrToInt, Reshape
 from tilewright.ir.rewrite import Rewriter, open_block
 from tilewright.ir.structured import emit_if, emit_region
 from tilewright.ir.types import PointerType, TileType
@@ -158,7 +158,7 @@ def _put(b: Builder, base: Value, position: int, words: Value) -> None:
     count = words.tile.size
     if words.tile.rank:
         words = _flat(b, words)
-        at = b.emit(PtrOffset, _fill(b, at, count), b.emit(Iota, type=TileType(int32, (count,))))
+        at = b.emit(PtrOffset, b.splat(at, (count,)), b.emit(Iota, type=TileType(int32, (count,))))
     b.emit_op(Store, at, words, None)
 
 
@@ -169,10 +169,6 @@ def _put_all(b: Builder, base: Value, position: int, words: Sequence[Value]) -> 
 
 def _flat(b: Builder, x: Value) -> Value:
     return x if x.tile.rank == 1 else b.emit(Reshape, x, shape=(x.tile.size,))
-
-
-def _fill(b: Builder, scalar: Value, count: int) -> Value:
-    return b.emit(Broadcast, b.emit(Reshape, scalar, shape=(1,)), shape=(count,))
 
 
 def _bits(b: Builder, x: Value) -> Value:
@@ -211,7 +207,7 @@ def _element_of(b: Builder, value: Value, shape: tuple[int, ...], element: Value
         return wide
     flat, count = _flat(b, wide), wide.tile.size
     here = b.emit(Iota, type=TileType(int32, (count,)))
-    chosen = b.emit(Cmp, here, _fill(b, element, count), predicate=CmpPredicate.EQ)
+    chosen = b.emit(Cmp, here, b.splat(element, (count,)), predicate=CmpPredicate.EQ)
     return _reduced(b, b.emit(Select, chosen, flat, b.constant(0, int64, (count,))), Or, 0)
 
 

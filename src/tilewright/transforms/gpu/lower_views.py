@@ -104,13 +104,13 @@ class _Lowering:
                 along = _line(b, n, k, len(shape), wide)
                 if view.strides[axis] != 1:
                     step = _integer(b, view.strides[axis], wide)
-                    along = b.emit(Mul, along, _fill(b, step, along.tile.shape))
+                    along = b.emit(Mul, along, b.splat(step, along.tile.shape))
                 spread = _spread(b, along, shape)
                 offsets = spread if offsets is None else b.emit(Add, offsets, spread)
             if not op.promised[k]:
                 inside = self._inside(op, k, start, view.shape[axis], shape, b)
                 mask = inside if mask is None else b.emit(And, mask, inside)
-        pointers = _fill(b, base, shape)
+        pointers = b.splat(base, shape)
         return pointers if offsets is None else b.emit(PtrOffset, pointers, offsets), mask
 
     def _inside(
@@ -130,12 +130,12 @@ class _Lowering:
                 return b.emit(Cmp, start, end, predicate=predicate)
             least = b.emit(Min, b.emit(Max, b.emit(Sub, end, start), b.constant(0, int64)), b.constant(n, int64))
             narrow = b.emit(Cast, least, dtype=int32)
-            return b.emit(Cmp, line, _fill(b, narrow, line.tile.shape), predicate=predicate)
+            return b.emit(Cmp, line, b.splat(narrow, line.tile.shape), predicate=predicate)
 
         inside = compared(extent, CmpPredicate.LT)
         if self.ranges.range(op.indices[k])[0] < 0:
             inside = b.emit(And, inside, compared(0, CmpPredicate.GE))
-        return _fill(b, inside, shape) if line is None else _spread(b, inside, shape)
+        return b.splat(inside, shape) if line is None else _spread(b, inside, shape)
 
 
 def _start(index: Value, step: int, b: Builder) -> Value:
@@ -182,10 +182,3 @@ def _line(b: Builder, n: int, axis: int, rank: int, dtype: DType) -> Value:
 def _spread(b: Builder, line: Value, shape: tuple[int, ...]) -> Value:
     """``line``, of one axis, along the others of ``shape``."""
     return line if line.tile.shape == shape else b.emit(Broadcast, line, shape=shape)
-
-
-def _fill(b: Builder, scalar: Value, shape: tuple[int, ...]) -> Value:
-    """``scalar`` in every element."""
-    if not shape:
-        return scalar
-    return b.emit(Broadcast, b.emit(Reshape, scalar, shape=(1,) * len(shape)), shape=shape)

@@ -101,28 +101,34 @@ def addresses(ctx: Context, array: Array, indices: list[Tile], check_bounds: boo
         wide = cast(ctx, index.value, int64)
         if check_bounds:
             # An unsigned index above the signed range turns negative, which is outside as well.
-            extent = broadcast(ctx, cast(ctx, to_tile(ctx, array.shape[axis], array.index_dtype).value, int64), shape)
-            below = b.emit(Cmp, wide, extent, predicate=CmpPredicate.LT)
-            above = b.emit(Cmp, wide, constant(ctx, 0, int64, shape), predicate=CmpPredicate.GE)
-            both = b.emit(And, above, below)
+            both = _between_ends(ctx, wide, _wide(ctx, array, array.shape[axis]))
             inside = both if inside is None else b.emit(And, inside, both)
-        stride = broadcast(ctx, cast(ctx, to_tile(ctx, array.strides[axis], array.index_dtype).value, int64), shape)
-        term = b.emit(Mul, wide, stride)
+        term = b.emit(Mul, wide, broadcast(ctx, _wide(ctx, array, array.strides[axis]), shape))
         offset = term if offset is None else b.emit(Add, offset, term)
     base = broadcast(ctx, array.base, shape)
     return (base if offset is None else b.emit(PtrOffset, base, offset)), inside
+
+
+def _wide(ctx: Context, array: Array, extent: Any) -> Value:
+    """An extent or a stride of ``array`` in 64 bits."""
+    return cast(ctx, to_tile(ctx, extent, array.index_dtype).value, int64)
+
+
+def _between_ends(ctx: Context, index: Value, extent: Value) -> Value:
+    """Where ``index`` lies in an axis of ``extent``."""
+    b, shape = ctx.builder, index.tile.shape
+    below = b.emit(Cmp, index, broadcast(ctx, extent, shape), predicate=CmpPredicate.LT)
+    above = b.emit(Cmp, index, constant(ctx, 0, int64, shape), predicate=CmpPredicate.GE)
+    return b.emit(And, above, below)
 
 
 def _promise_inside(ctx: Context, array: Array, indices: list[Tile], where: Value | None) -> None:
     """State what ``check_bounds=False`` promises: every index is inside of the array where the mask is true."""
     b = ctx.builder
     for axis, index in enumerate(indices):
-        wide, shape = cast(ctx, index.value, int64), index.shape
-        extent = cast(ctx, to_tile(ctx, array.shape[axis], array.index_dtype).value, int64)
+        wide, extent = cast(ctx, index.value, int64), _wide(ctx, array, array.shape[axis])
         last = b.emit(Sub, extent, constant(ctx, 1, int64))
-        below = b.emit(Cmp, wide, broadcast(ctx, extent, shape), predicate=CmpPredicate.LT)
-        above = b.emit(Cmp, wide, constant(ctx, 0, int64, shape), predicate=CmpPredicate.GE)
-        holds = b.emit(And, above, below)
+        holds = _between_ends(ctx, wide, extent)
         shown = [i.value for i in indices]
         _promise(ctx, holds, where, [wide, last], f"index {{}} along axis {axis}", array, shown)
 
@@ -133,8 +139,7 @@ def _promise_offset(ctx: Context, array: Array, offset: Value, where: Value | No
     zero, one = constant(ctx, 0, int64), constant(ctx, 1, int64)
     low = high = zero
     for extent, stride in zip(array.shape, array.strides):
-        steps = b.emit(Sub, cast(ctx, to_tile(ctx, extent, array.index_dtype).value, int64), one)
-        reach = b.emit(Mul, steps, cast(ctx, to_tile(ctx, stride, array.index_dtype).value, int64))
+        reach = b.emit(Mul, b.emit(Sub, _wide(ctx, array, extent), one), _wide(ctx, array, stride))
         low = b.emit(Add, low, b.emit(Min, reach, zero))
         high = b.emit(Add, high, b.emit(Max, reach, zero))
     above = b.emit(Cmp, offset, broadcast(ctx, low, shape), predicate=CmpPredicate.GE)

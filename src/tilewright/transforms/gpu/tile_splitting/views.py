@@ -9,7 +9,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.ops.arith import Add, Cast, Max, Min, Mul
 from tilewright.ir.ops.memory import MakePartitionView
-from tilewright.ir.ops.shape import Broadcast, Iota, Reshape
+from tilewright.ir.ops.shape import Iota
 from tilewright.ir.types import PartitionViewType, TileType
 
 
@@ -17,7 +17,7 @@ def part_of_iota(b: Builder, t: TileType, part: Value) -> Value:
     """The numbers of that ``part``, of type ``t``, of an ``iota``."""
     first = b.emit(Mul, part, b.constant(t.size, int32))
     first = first if t.dtype is int32 else b.emit(Cast, first, dtype=t.element)
-    first = b.emit(Broadcast, b.emit(Reshape, first, shape=(1,) * t.rank), shape=t.shape)
+    first = b.splat(first, t.shape)
     return b.emit(Add, b.emit(Iota, type=t), first)
 
 
