@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
@@ -12,6 +11,7 @@ from tilewright.ir.ops.arith import Cast, Mul
 from tilewright.ir.ops.linear import Mma, MmaScaled
 from tilewright.ir.ops.shape import Broadcast, Reshape
 from tilewright.ir.rewrite import lower_ops
+from tilewright.records import dataclass
 from tilewright.transforms.base import InPlacePass
 
 
