@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min, Mul, Or, Sub
+from tilewright.ir.ops.arith import Add, And, Bitcast, Cast, Cmp, Max, Min, Mul, Or, Sub
 from tilewright.ir.ops.control import For, If, LoopOp, ends_of
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat
 from tilewright.ir.ops.memory import AssumeBlocked, AssumeBounded, AssumeDivisible
-from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Permute, PtrOffset, Reshape
+from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Permute, PtrOffset, Reshape, constant_of
 from tilewright.ir.types import PointerType, TileType
 
 MOST = 1 << 30  # divides zero
@@ -198,24 +198,57 @@ def _product(facts: Contiguity, op: Mul) -> Runs:
 
 
 def _offset(facts: Contiguity, op: PtrOffset) -> Runs:
-    pointer, offset = facts.runs(op.ptr), facts.runs(op.offset)
-    scale = _unit(op.ptr.tile)
+    return _moved(op.result.tile, facts.runs(op.ptr), facts.runs(op.offset))
+
+
+def _moved(t: TileType, pointer: Runs, offset: Runs) -> Runs:
+    """Pointers of type ``t``, by ``offset`` elements away from ``pointer``."""
+    scale = _unit(t)
     alignment = tuple(min(n * scale, MOST) for n in offset.alignment)
     divisor = min(offset.divisor * scale, MOST)
-    scaled = Runs(offset.contiguity, alignment, offset.constancy, divisor, scale)
-    return _added(op.result.tile, pointer, scaled)
+    return _added(t, replace(pointer, unit=scale), Runs(offset.contiguity, alignment, offset.constancy, divisor, scale))
+
+
+def _bitcast(facts: Contiguity, op: Bitcast) -> Runs:
+    """Pointers to words, each of the elements between two pointers that are as far from each other."""
+    x, t, source = facts.runs(op.x), op.result.tile, op.x.op
+    n = _unit(t) // x.unit
+    if t.is_pointer and isinstance(source, PtrOffset) and n > 1 and (offset := quotient(facts, source.offset, n)):
+        return _moved(t, facts.runs(source.ptr), offset)
+    return _unknown(t, x.divisor if t.is_pointer else 1, x.constancy)
+
+
+def quotient(facts: Contiguity, value: Value, n: int) -> Runs | None:
+    """What is known of multiples of ``n``, divided by that; None where they may be none. An aligned run of them does
+    not wrap around, as that of what is multiplied does not."""
+    op, x = value.op, facts.runs(value)
+    if isinstance(op, Mul) and n in (constant_of(v) for v in op.operands):
+        return facts.runs(op.lhs if constant_of(op.rhs) == n else op.rhs)
+    if isinstance(op, (Broadcast, Reshape, Cast)) and (inner := quotient(facts, op.x, n)) is not None:
+        if isinstance(op, Cast):
+            return inner if _widens(op) else None
+        return _reshaped(inner, op) if isinstance(op, Reshape) else _spread(inner, op)
+    if isinstance(op, Add):
+        left, right = quotient(facts, op.lhs, n), quotient(facts, op.rhs, n)
+        if left is not None and right is not None:
+            return _added(value.tile, left, right)
+    return _unknown(value.tile, x.divisor // n, x.constancy) if x.divisor % n == 0 else None
+
+
+def _widens(op: Cast) -> bool:
+    source, target = op.x.tile.element, op.dtype
+    return source.is_integer and target.is_integer and target.bitwidth >= source.bitwidth
 
 
 def _cast(facts: Contiguity, op: Cast) -> Runs:
-    source, target = op.x.tile, op.dtype
-    if source.element.is_integer and target.is_integer and target.bitwidth >= source.element.bitwidth:
-        return facts.runs(op.x)
-    x = facts.runs(op.x)
+    source, target, x = op.x.tile, op.dtype, facts.runs(op.x)
+    if _widens(op):
+        return x
     return _unknown(op.result.tile, x.divisor if source.element.is_integer and target.is_integer else 1, x.constancy)
 
 
-def _reshape(facts: Contiguity, op: Reshape) -> Runs:
-    x, before, after = facts.runs(op.x), op.x.tile.shape, op.shape
+def _reshaped(x: Runs, op: Reshape) -> Runs:
+    before, after = op.x.tile.shape, op.shape
     t = op.result.tile
     if [n for n in before if n > 1] != [n for n in after if n > 1]:
         return _unknown(t, x.divisor, after if x.constancy == before else None)
@@ -230,8 +263,8 @@ def _reshape(facts: Contiguity, op: Reshape) -> Runs:
     )
 
 
-def _broadcast(facts: Contiguity, op: Broadcast | BroadcastDistributed) -> Runs:
-    x, before, after = facts.runs(op.x), op.x.tile.shape, op.result.tile.shape
+def _spread(x: Runs, op: Broadcast | BroadcastDistributed) -> Runs:
+    before, after = op.x.tile.shape, op.result.tile.shape
     constancy = tuple(b if a == 1 else c for a, b, c in zip(before, after, x.constancy))
     return Runs(x.contiguity, x.alignment, constancy, x.divisor, x.unit)
 
@@ -260,8 +293,10 @@ def _blocked(facts: Contiguity, op: AssumeBlocked) -> Runs:
 
 
 def _compared(facts: Contiguity, op: Cmp) -> Runs:
-    """A bound that is a multiple of a run is not inside of it."""
+    """A bound that is a multiple of a run is not inside of it. Even numbers are compared as their halves."""
     a, b = facts.runs(op.lhs), facts.runs(op.rhs)
+    if a.divisor > 1 < b.divisor and max(a.contiguity, default=2) == 1 and not op.lhs.tile.is_pointer:
+        a, b = quotient(facts, op.lhs, 2) or a, quotient(facts, op.rhs, 2) or b
     t = op.result.tile
     constancy = []
     for k in range(t.rank):
@@ -293,8 +328,9 @@ _RULES: dict[type[Op], Callable[[Contiguity, Any], Runs]] = {
     PtrOffset: _offset,
     Splat: lambda facts, op: _unknown(op.type, facts.runs(op.x).divisor, op.type.shape),
     Cast: _cast,
-    Reshape: _reshape,
-    **dict.fromkeys((Broadcast, BroadcastDistributed), _broadcast),
+    Bitcast: _bitcast,
+    Reshape: lambda facts, op: _reshaped(facts.runs(op.x), op),
+    **dict.fromkeys((Broadcast, BroadcastDistributed), lambda facts, op: _spread(facts.runs(op.x), op)),
     Permute: _permute,
     AssumeDivisible: _divisible,
     AssumeBounded: lambda facts, op: facts.runs(op.x),

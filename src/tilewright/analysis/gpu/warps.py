@@ -121,7 +121,7 @@ def _elements(function: Function) -> int:
     little = len(computed) <= _LITTLE and all(isinstance(op, (Add, Sub, Mul, Cmp, Select)) for op in computed)
     if not little or function.ops_of((LoopOp, Permute)) or len({v.tile.size for v in tiles}) > 1:
         return _ELEMENTS
-    aligned = [_is_aligned(op) for op in accesses]
+    aligned = [is_aligned(op) for op in accesses]
     if all(aligned):
         return _ELEMENTS_TO_MOVE
     if None in aligned or any(max(v.tile.shape) < v.tile.size for v in tiles):
@@ -129,7 +129,7 @@ def _elements(function: Function) -> int:
     return (_COMPUTED_ANYWHERE if computed else _COPIED_ANYWHERE) // max(v.tile.element.bytes for v in tiles)
 
 
-def _is_aligned(op: MemoryOp) -> bool | None:
+def is_aligned(op: MemoryOp) -> bool | None:
     """Whether all rows of an array begin where the widest accesses can; None for what is accessed by pointers."""
     view = op.view.op if isinstance(op, (LoadView, StoreView)) else None
     if not isinstance(view, MakePartitionView) or not isinstance(view.view.op, MakeTensorView):

@@ -10,6 +10,7 @@ from tilewright.ir.core import Block, Function, Op, Param, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import BLOCKS_OF_CTA
+from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Add, And, Cmp, Min, Mul, Select, Sub
 from tilewright.ir.ops.control import Return
@@ -18,7 +19,7 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, ValueMap, clone_block, open_block
 from tilewright.ir.types import I32, TileType
 
-_ELEMENTS = 1024  # of the largest tile that a CTA accesses
+_ELEMENTS, _ADDED = 1024, 4096  # of the largest tile that a CTA accesses, or adds up before it adds it to a few places
 _MOST = 8  # blocks of a CTA
 _LAST = (1 << 24) - 2  # index of a block
 _WIDTH = "grid_width"
@@ -36,8 +37,14 @@ def blocks_of_cta(function: Function) -> int:
     numbered = any(isinstance(op, memory.Bid) and op.axis == 0 for op in ops)
     if not numbered or function.hints or not all(map(_is_known, ops)):
         return 1
-    largest = max((_size(op) for op in ops if isinstance(op, memory.MemoryOp)), default=_ELEMENTS)
-    return max(min(_MOST, _ELEMENTS // largest), 1)
+    accesses = [op for op in ops if isinstance(op, memory.MemoryOp)]
+    sums = [
+        isinstance(op, memory.AtomicRmw) and op.value.tile.element.is_integer
+        for op in accesses
+        if op.spec.effect & Effect.WRITE
+    ]
+    most = _ADDED if sums and all(sums) else _ELEMENTS
+    return max(min(_MOST, most // max(map(_size, accesses), default=most)), 1)
 
 
 def _is_known(op: Op) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tilewright.analysis.gpu.warps import has_long_lines
+from tilewright.analysis.gpu.warps import has_long_lines, is_aligned
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import CTAS_OF_BLOCK
 from tilewright.ir.ops.control import LoopOp
@@ -40,8 +40,9 @@ def _ctas(function: Function) -> int:
     if combined:
         rows = (op.values[0].tile.size for op in combined if isinstance(op, Reduce) and has_long_lines(op))
         return max(rows, default=0) // _ELEMENTS
-    moved = [op.value if isinstance(op, (Store, StoreView)) else op.result for op in function.ops_of(_MOVES)]
+    moves = function.ops_of(_MOVES)
+    moved = [op.value if isinstance(op, (Store, StoreView)) else op.result for op in moves]
     tiles = [v.tile for v in moved if not v.tile.is_pointer]
-    if any(max(t.shape, default=1) < t.size for t in tiles):
+    if any(is_aligned(op) is False for op in moves) or any(max(t.shape, default=1) < t.size for t in tiles):
         return 1  # blocks would not follow each other along rows any more
     return max((t.size * t.element.bytes for t in tiles), default=0) // _BYTES
