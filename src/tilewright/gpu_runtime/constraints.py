@@ -22,6 +22,7 @@ class Constraints:
     blocks: int = 0  # of the grid on an SM, at most; 0: many
     hide_divisibility: bool = False  # Triton knows less about indices
     occupancy: bool = True  # registers are limited as the kernel asks
+    ctas: int = 0  # on an SM, at most, whose warps load for themselves; 0: as many as suit
 
     def but(self, reason: str, **changed: Any) -> CompileAgain:
         """To be raised: ``changed`` takes the place of what failed, or is worse, for this ``reason``."""

@@ -19,6 +19,7 @@ WGMMA_REFUSED = "wgmma_refused"  # and why MMA ops are not: a line for each of t
 NUM_STAGES = "pipeline_stages"  # and that which says how many iterations of a loop have their loads in flight
 DEEPER = "deeper_stages"  # and how many stages there would be with one CTA on an SM, with two and so on
 CTAS_OF_SM = "ctas_of_sm"  # and of one whose warps load what they multiply: how many CTAs an SM holds
+MOST_CTAS = "most_ctas"  # and of one that is compiled again: how many these may be
 ROW_PART = "row_part"  # and of one whose rows are too large for the registers: how many elements are computed at once
 MULTICAST_PAYS = "multicast_pays"  # and of one with operands whose rows do not start on sectors of the L2 cache
 BLOCKS_OF_CTA = "blocks_of_cta"  # and of one whose CTAs run several blocks of the grid: how many

@@ -12,6 +12,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from support.gpu_attention import attended
 from support.kernel_runs import arguments, generated, seeds
 from support.ptx.backend import PtxBackend
 
@@ -248,6 +249,21 @@ def test_an_occupancy_beyond_the_registers_is_given_up(
     stages = GpuBackend("sm_90").compile(hinted, {}).stages()
     assert asked == [True, False]
     assert f"compiled again: without the hint occupancy{why}" in stages["compile decisions"]
+
+
+def test_attention_that_spills_has_two_ctas_on_an_sm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of warps that load for themselves, before each CTA is alone."""
+    asked: list[str] = []
+
+    def assembled(ptx: str, target: str, kernel: str) -> Assembled:
+        asked.append(re.findall(r"\.minnctapersm (\d)", ptx)[0])
+        return Assembled(b"", Resources(0, 68 if int(asked[-1]) > 2 else 0, 0, 0))
+
+    monkeypatch.setattr(assemble, "missing", lambda: None)
+    monkeypatch.setattr(assemble, "assemble", assembled)
+    stages = GpuBackend("sm_90").compile(attended(64, 64, 64, occupancy=2), {}).stages()
+    assert asked[1:] == ["2"] and int(asked[0]) > 2
+    assert "compiled again: with two CTAs on an SM, as 68 bytes are spilled" in stages["compile decisions"]
 
 
 @pytest.mark.parametrize("suffices", [True, False])

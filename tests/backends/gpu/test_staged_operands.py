@@ -362,3 +362,15 @@ def test_one_instruction_rounds_what_goes_through_shared_memory() -> None:
     arguments = (*arrays, aligned((256,), np.float32), aligned((256, 64), np.float32), 64, True, True)
     ptx = compile_to_ptx(specialization(state_space, arguments, "reference").function, "sm_90", None).ptx
     assert ptx.count("cvt.rn.tf32.f32") == 2 * 64 * 64 // 128, "of both operands, for each thread"
+
+
+@pytest.mark.parametrize(("asked", "registers"), [(1, None), (2, (40, 216))])
+def test_as_many_ctas_as_a_hint_says_where_mma_ops_wait(asked: int, registers: tuple[int, int] | None) -> None:
+    """For tfloat32 that threads compute; the shared memory of an SM is divided among them."""
+    arrays = [aligned((256, 64), BF16)] * 4
+    arguments = (*arrays, aligned((256,), np.float32), aligned((256, 64), np.float32), 64, True, True)
+    hinted = state_space.replace_hints(occupancy=asked)
+    compiled = compile_to_ptx(specialization(hinted, arguments, "reference").function, "sm_90", None)
+    (roles,) = (op for op in compiled.distributed.walk() if isinstance(op, WarpSpecialize))
+    assert roles.registers == registers and compiled.shared_bytes * asked < 228 << 10
+    assert "occupancy" not in compiled.ignored_hints

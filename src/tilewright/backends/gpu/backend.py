@@ -25,7 +25,7 @@ from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, DEEPER, MAX_WARPS
+from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, CTAS_OF_SM, DEEPER, MAX_WARPS, MOST_CTAS
 from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.pipelines import optimize
@@ -35,6 +35,7 @@ _UNTESTED = (
     "{}: its MMA ops add in tensor memory, which interpreters have tested and no GPU; compare the results, for example "
     "with TILEWRIGHT_BACKEND=triton"
 )
+_FEW_CTAS = 2  # on an SM, with which warps that load for themselves have registers for what they would spill
 _FEW_SPILLED = 64  # bytes of a thread that are no reason to compile again: benchmarks/results/gpu_constants.md
 
 
@@ -79,6 +80,8 @@ class GpuBackend(DriverBackend[str]):
     ) -> Artifact:
         if not how.occupancy:
             function = replace(function, hints={**function.hints, "occupancy": 1})
+        if how.ctas:
+            function = replace(function, hints={**function.hints, MOST_CTAS: how.ctas})
         chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
         warps, stages = chosen["num_warps"], chosen["num_stages"]
         compiled = compile_to_ptx(function, self.architecture(), warps, 1 if stages == 0 else stages, how)
@@ -96,6 +99,8 @@ class GpuBackend(DriverBackend[str]):
             raise how.but(f"without the hint occupancy, for {error.message}", occupancy=False) from error
         spilled = assembled.resources.spilled
         if spilled > _FEW_SPILLED and several and assembled.resources.registers < THREAD_REGISTERS:
+            if compiled.distributed.hints.get(CTAS_OF_SM, 0) > _FEW_CTAS:
+                raise how.but(f"with two CTAs on an SM, as {spilled} bytes are spilled with more", ctas=_FEW_CTAS)
             raise how.but(f"without the hint occupancy, with which {spilled} bytes are spilled", occupancy=False)
         used = assembled.resources.render(compiled.shared_bytes)
         return _artifact(function, compiled, assembled.cubin, compiled.texts(why, resources=used))

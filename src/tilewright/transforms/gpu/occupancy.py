@@ -8,7 +8,7 @@ from tilewright.analysis.gpu.target import SM_REGISTERS
 from tilewright.analysis.live_ranges import LiveRanges, max_live
 from tilewright.analysis.mma_graph import depends
 from tilewright.ir.core import Function, Value
-from tilewright.ir.gpu_stage import num_warps
+from tilewright.ir.gpu_stage import MOST_CTAS, num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.control import For, LoopOp, block_of
 from tilewright.ir.ops.gpu.memory import GlobalLoad, SharedLoad
@@ -114,9 +114,8 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     loaded = _loaded_beside(function, after=False)
     words = _words_with(mmas, loaded, warps) + _WORDS_BESIDE_ATTENTION
     words += _WORDS_BESIDE_LOADS * (bool(loaded) + any(t.element.bytes < 4 for t in loaded))
-    fits = (
-        n for n in range(_MOST_CTAS, 1, -1) if words <= _registers_beside(n, warps) and needed <= share_of_sm(limit, n)
-    )
+    ctas = range(function.hints.get(MOST_CTAS, _MOST_CTAS), 1, -1)
+    fits = (n for n in ctas if words <= _registers_beside(n, warps) and needed <= share_of_sm(limit, n))
     return next(fits, 0)
 
 
@@ -257,14 +256,15 @@ def registers(ctas: int) -> tuple[int, int]:
 def ctas_of_an_sm(function: Function, rings: Sequence[Ring], limit: int) -> int:
     """How many CTAs of one warp group an SM is to hold, where MMA ops wait for other things than loads: what one does
     meanwhile, another one multiplies beside. As many as two stages and the registers suffice for, if these are as many
-    as the hint says."""
+    as the hint says; without a left operand in registers only where there is one."""
     mmas = function.ops_of(Wgmma)
     left = [op.x.type.size // 2 for op in mmas if isinstance(op.x.type, TileType)]
     asked = function.hints.get("occupancy")
-    if num_warps(function) != GROUP_WARPS or not left or asked == 1:
+    computes = isinstance(asked, int) and any(not _is_gathered(op) for op in function.ops_of(StageOperand))
+    if num_warps(function) != GROUP_WARPS or not (left or computes) or asked == 1:
         return 1
     threads = LANES * GROUP_WARPS
-    words = (max(accumulators_beside(mmas)) + max(left)) // threads
+    words = (max(accumulators_beside(mmas)) + max(left, default=0)) // threads
     largest = max(op.acc.tile.size for op in mmas) // threads
     depth = max(r.depth for r in rings)
     needed = sum(r.bytes * (2 if r.depth == depth else 1) for r in rings) + needed_elsewhere(function) + BARRIERS
