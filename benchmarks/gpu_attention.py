@@ -302,7 +302,67 @@ def paged_rows(tiles: list[Tile]) -> Iterator[Row]:
         yield Row(name, "GB/s", work, sides, out, expected, 2e-2, last_head)
 
 
+def quantized_rows(tiles: list[Tile]) -> Iterator[Row]:
+    B, G, S, D = 16, 8, 8192, 128
+    for H, dtype in itertools.product((32, 128), (_E4M3, torch.int8)):
+        q, out, scale = normal(B, H, D), torch.empty(B, H, D, device="cuda", dtype=bf16), 1 / math.sqrt(D)
+        k, v = (normal(B, G, S, D, dtype=dtype, scale=1 if dtype.is_floating_point else 40) for _ in range(2))
+        scales = [torch.rand(B, G, S, device="cuda") / (1 if dtype.is_floating_point else 40) for _ in range(2)]
+
+        def run(t: Tile, c: Any, arrays=(q, k, v, *scales), out=out, scale=scale, H=H) -> None:  # type: ignore[no-untyped-def]
+            in_parts(t, c, "decode_quantized", (B * G,), S, arrays, (scale * LOG2_E, G, H // G, D), out)
+
+        sides = [Side(t.name, configs(t, ((4, 64), (4, 128), (8, 64))), functools.partial(run, t)) for t in tiles]
+        keys, values = (x[0, -1].float() * of[0, -1][:, None] for x, of in zip((k, v), scales))
+        expected = weighted((q[0, -1].float() * scale) @ keys.T, values)
+        name = f"decoding {'e4m3' if dtype is _E4M3 else 'int8'} B{B} {H}/{G} {S}"
+        yield Row(name, "GB/s", 2 * B * G * S * (D + 4) / 1e9, sides, out, expected, 2e-2, last_head)
+
+
+def sparse_rows(tiles: list[Tile]) -> Iterator[Row]:
+    B, H, G, S, D, COUNT = 2, 32, 8, 8192, 128, 16
+    for TQ, TK in ((64, 64), (128, 64), (128, 128)):
+        q, k, v = normal(B, H, S, D), normal(B, G, S, D), normal(B, G, S, D)
+        shape = B, G, S // TQ, S // TK
+        listed = torch.rand(shape, device="cuda").argsort(-1)[..., :COUNT].int().contiguous()
+        out, scale = torch.empty_like(q), 1 / math.sqrt(D)
+
+        def run(t: Tile, c: Any, arrays=(q, k, v, listed, out), scale=scale) -> None:  # type: ignore[no-untyped-def]
+            sizes = c[0]
+            grid = S // sizes[0], B * H
+            t.launch("attend_tiles", c[1], grid, (*arrays, scale * LOG2_E, H, H // G, COUNT, D, *sizes))
+
+        sides = [Side(t.name, configs(t, ((TQ, TK),)), functools.partial(run, t)) for t in tiles]
+        rows = (listed[0, -1, 0].long()[:, None] * TK + torch.arange(TK, device="cuda")).flatten()
+        expected = weighted((q[0, -1, :TQ].float() * scale) @ k[0, -1, rows].float().T, v[0, -1, rows])
+        work = 4 * B * H * S * COUNT * TK * D / 1e12
+        yield Row(
+            f"{COUNT} listed tiles {TQ}x{TK} {H}/{G} {S}", "TFLOP/s", work, sides, out, expected, 2e-2,
+            lambda x, TQ=TQ: x[0, -1, :TQ],
+        )  # fmt: skip
+
+
 # -- states instead of scores, and a loss
+
+
+def scan_rows(tiles: list[Tile]) -> Iterator[Row]:
+    B, S, D, N, first = 4, 2048, 4096, 16, 64
+    x, into, out_of = normal(B, S, D), normal(B, S, N), normal(B, S, N)
+    rates, decay = torch.rand(B, S, D, device="cuda").to(bf16) / 8, -torch.rand(D, N, device="cuda")
+    out = torch.empty_like(x)
+
+    def run(t: Tile, config: Any) -> None:
+        (size,), options = config
+        t.launch("selective_scan", options, (B, D // size), (x, rates, decay, into, out_of, out, N, size))
+
+    sides = [Side(t.name, configs(t, ((32,), (64,), (128,))), functools.partial(run, t)) for t in tiles]
+    state, expected = torch.zeros(D, N, device="cuda"), []
+    for i in range(first):
+        rate = rates[0, i].float()[:, None]
+        state = torch.exp2(rate * decay) * state + rate * x[0, i].float()[:, None] * into[0, i].float()
+        expected.append((state * out_of[0, i].float()).sum(1))
+    name, part = f"selective scan B{B} {S} D{D} N{N}", lambda out: out[0, :first]
+    yield Row(name, "GB/s", 6 * B * S * D / 1e9, sides, out, torch.stack(expected), 2e-2, part)
 
 
 def state_rows(tiles: list[Tile]) -> Iterator[Row]:
@@ -386,7 +446,10 @@ GROUPS: dict[str, Callable[[list[Tile]], Iterator[Row]]] = {
     "decoding": decoding_rows,
     "latent": latent_rows,
     "paged": paged_rows,
+    "quantized": quantized_rows,
+    "sparse": sparse_rows,
     "states": state_rows,
+    "scan": scan_rows,
     "loss": loss_rows,
 }
 

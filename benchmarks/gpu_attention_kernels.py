@@ -209,6 +209,51 @@ def decode_pages(
 
 
 @ct.kernel
+def decode_quantized(
+    q, k, v, k_scales, v_scales, parts, lse, scale,
+    G: ct.Constant[int], GROUP: ct.Constant[int], D: ct.Constant[int], STEPS: ct.Constant[int], T: ct.Constant[int],
+):  # fmt: skip
+    """As ``decode``, of keys and values of 8 bits with a scale for each token."""
+    b, g, part = ct.bid(0) // G, ct.bid(0) % G, ct.bid(1)
+    queries = ct.load(q, (b, g, 0), (1, GROUP, D)).reshape((GROUP, D))
+    top, total = ct.full((GROUP, 1), -INF, ct.float32), ct.zeros((GROUP, 1), ct.float32)
+    result = ct.zeros((GROUP, D), ct.float32)
+    for j in range(part * STEPS, (part + 1) * STEPS):
+        keys = ct.load(k, (b, g, j, 0), (1, 1, T, D)).reshape((T, D)).astype(q.dtype)
+        scores = ct.mma(queries, ct.transpose(keys), ct.zeros((GROUP, T), ct.float32))
+        scores = scores * ct.load(k_scales, (b, g, j), (1, 1, T)).reshape((1, T)) * scale
+        new_top = max(top, ct.max(scores, axis=1, keepdims=True))
+        weights, correction = ct.exp2(scores - new_top), ct.exp2(top - new_top)
+        total = total * correction + ct.sum(weights, axis=1, keepdims=True)
+        weights = weights * ct.load(v_scales, (b, g, j), (1, 1, T)).reshape((1, T))
+        values = ct.load(v, (b, g, j, 0), (1, 1, T, D)).reshape((T, D)).astype(q.dtype)
+        result = ct.mma(weights.astype(q.dtype), values, result * correction)
+        top = new_top
+    ct.store(parts, (b, part, g, 0), (result / total).reshape((1, 1, GROUP, D)).astype(parts.dtype))
+    ct.store(lse, (b, part, g), (top + ct.log2(total)).reshape((1, 1, GROUP)))
+
+
+@ct.kernel
+def attend_tiles(
+    q, k, v, tiles, out, scale,
+    H: ct.Constant[int], GROUP: ct.Constant[int], COUNT: ct.Constant[int], D: ct.Constant[int],
+    TQ: ct.Constant[int], TK: ct.Constant[int],
+):  # fmt: skip
+    """Block-sparse attention: ``COUNT`` tiles of keys, of a list for each tile of queries."""
+    i, b, h = ct.bid(0), ct.bid(1) // H, ct.bid(1) % H
+    queries = ct.load(q, (b, h, i, 0), (1, 1, TQ, D)).reshape((TQ, D))
+    top, total = ct.full((TQ, 1), -INF, ct.float32), ct.zeros((TQ, 1), ct.float32)
+    result = ct.zeros((TQ, D), ct.float32)
+    for n in range(COUNT):
+        j = ct.load(tiles, (b, h // GROUP, i, n), (1, 1, 1, 1)).item()
+        keys = ct.load(k, (b, h // GROUP, j, 0), (1, 1, TK, D)).reshape((TK, D))
+        scores = ct.mma(queries, ct.transpose(keys), ct.zeros((TQ, TK), ct.float32))
+        values = ct.load(v, (b, h // GROUP, j, 0), (1, 1, TK, D)).reshape((TK, D))
+        top, total, result = softmax_step(scores, values, top, total, result, scale)
+    ct.store(out, (b, h, i, 0), (result / total).reshape((1, 1, TQ, D)).astype(out.dtype))
+
+
+@ct.kernel
 def combine(parts, lse, out, H: ct.Constant[int], D: ct.Constant[int], PARTS: ct.Constant[int]):
     """Results of all keys from those of their parts."""
     b, h = ct.bid(0) // H, ct.bid(0) % H
@@ -234,6 +279,20 @@ def linear(q, k, v, out, D: ct.Constant[int], T: ct.Constant[int]):
         result = ct.mma(scores.astype(q.dtype), values, result)
         state = ct.mma(ct.transpose(keys), values, state)
         ct.store(out, (head, i, 0), result.astype(out.dtype).reshape((1, T, D)))
+
+
+@ct.kernel
+def selective_scan(x, rates, decay, into, out_of, out, N: ct.Constant[int], T: ct.Constant[int]):
+    """The recurrence of Mamba for ``T`` channels with ``N`` states each, one token after the other."""
+    b, d = ct.bid(0), ct.bid(1)
+    slowed, state = ct.load(decay, (d, 0), (T, N)), ct.zeros((T, N), ct.float32)
+    for t in range(x.shape[1]):
+        new = ct.load(x, (b, t, d), (1, 1, T)).reshape((T, 1)).astype(ct.float32)
+        rate = ct.load(rates, (b, t, d), (1, 1, T)).reshape((T, 1)).astype(ct.float32)
+        left = ct.load(into, (b, t, 0), (1, 1, N)).reshape((1, N)).astype(ct.float32)
+        right = ct.load(out_of, (b, t, 0), (1, 1, N)).reshape((1, N)).astype(ct.float32)
+        state = ct.exp2(rate * slowed) * state + rate * new * left
+        ct.store(out, (b, t, d), ct.sum(state * right, axis=1).reshape((1, 1, T)).astype(out.dtype))
 
 
 @ct.kernel
