@@ -517,3 +517,26 @@ def test_launches_that_are_refused_are_reported_at_their_line(tmp_path: Path) ->
     places = [(place.split(":")[1], category) for place, category in found]
     assert places == [("13", "dangling-pointer"), ("10", "refused-launch"), ("11", "refused-launch")], done.stderr
     assert done.returncode == 1
+
+
+BRANCHES = """#include <cstdlib>
+#include <cuda_runtime.h>
+__global__ void k(int* p) { *p = 1; }
+int main(int, char** arguments) {
+  int what = atoi(arguments[1]), *p, *q, own;
+  cudaMalloc(&p, 4), cudaMalloc(&q, 8);
+  if (what == 7) k<<<1, 2048>>>(p);
+  if (what == 8) k<<<1, 2049>>>(p);
+  if (what == 9) { cudaMemcpy(p, q, 8, cudaMemcpyDeviceToDevice); }
+  if (what == 10) { cudaMemcpy(&own, p, 4, cudaMemcpyHostToDevice); }
+}
+"""
+
+
+@pytest.mark.parametrize("line", [7, 8, 9, 10])
+def test_calls_at_the_ends_of_branches_have_their_lines(tmp_path: Path, line: int) -> None:
+    """LLVM merges such calls where it may."""
+    (tmp_path / "program.cu").write_text(BRANCHES)
+    command = [sys.executable, "-m", "tilewright", "check", "program.cu", str(line)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    assert re.findall(r"^program\.cu:(\d+):", done.stderr, re.M) == [str(line)] and done.returncode == 1, done.stderr

@@ -72,7 +72,7 @@ def with_stubs(
         constants += [
             f"{_TABLE} = private constant [{count} x {_ROW}] [{', '.join(rows)}]",
             "declare void @__tw_register_kernels(ptr, i32)",
-            "declare i32 @__tw_host_launch(ptr, ptr)",
+            "declare i32 @__tw_host_launch(ptr, ptr) nomerge",
             f'define internal void @"tw.register"() {{\n  call void @__tw_register_kernels(ptr {_TABLE}, i32 {count})',
             "  ret void\n}",
         ]

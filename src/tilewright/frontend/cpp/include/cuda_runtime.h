@@ -47,6 +47,8 @@ typedef struct CUevent_st* cudaEvent_t;
 #include "tilewright/unsupported_types.h"
 #include "tilewright/node_types.h"
 
+// Calls at the ends of branches stay apart: what goes wrong is told by the line of the call.
+#pragma clang attribute push(__attribute__((nomerge)), apply_to = function)
 extern "C" {
 // Memory.
 cudaError_t cudaMalloc(void** address, size_t size);
@@ -140,7 +142,8 @@ cudaError_t __tw_host_launch_function(void const* function, void** arguments);
 void __tw_threads_have_streams();
 __attribute__((constructor(101))) static void __tw_use_streams_of_threads() { __tw_threads_have_streams(); }
 #endif
-}
+}  // extern "C"
+#pragma clang attribute pop
 
 // Of all code, tile code too. Of a NaN and a number it is the number.
 #define TW_ORDER(T)                                                    \
