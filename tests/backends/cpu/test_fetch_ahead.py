@@ -87,6 +87,14 @@ def histogram(x, out, C: ct.Constant[int]):
 def products(x, out, C: ct.Constant[int]):
     total = ct.zeros((C, C), ct.float32)
     for k in range(ct.num_tiles(x, 0, (64, C))):
+        total = ct.mma(ct.load(x, (0, k), (C, 64)), ct.load(x, (k, ct.bid(0)), (64, C)), total)
+    ct.store(out, (0, 0), total)
+
+
+@ct.kernel
+def products_of_rows(x, out, C: ct.Constant[int]):
+    total = ct.zeros((C, C), ct.float32)
+    for k in range(ct.num_tiles(x, 0, (64, C))):
         total = ct.mma(ct.load(x, (0, k), (C, 64)), ct.load(x, (k, 0), (64, C)), total)
     ct.store(out, (0, 0), total)
 
@@ -123,6 +131,7 @@ def test_iterations_whose_next_tile_is_no_run_in_memory() -> None:
 def test_short_rows_that_are_copied_for_products() -> None:
     assert fetches(products, 3000, 64)
     assert not fetches(products, 3000, 512)  # long enough for processors to fetch
+    assert not fetches(products_of_rows, 64, 64)  # one behind the other
 
 
 def test_stores_past_the_caches_of_what_was_made_of_a_tile() -> None:

@@ -27,6 +27,7 @@ from tilewright.ir.ops.floats import Exp
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import Bid, LoadView
+from tilewright.ir.ops.shape import constant_of
 
 # Bytes of a tile: shorter ones are fetched well enough by processors, of longer ones several do not fit into a
 # second-level cache (benchmarks/results/cpu_notes.md).
@@ -50,12 +51,14 @@ def tiles_ahead(state: State, nest: LoopNest) -> Mapping[Op, ir.Value]:
 
 
 def _is_copied_operand(value: Value, nest: LoopNest) -> bool:
-    """Whether ``nest`` only copies ``value``, several short rows, for MMA ops."""
+    """Whether ``nest`` only copies ``value``, several short rows, for MMA ops. Rows from the first element of those of
+    the array on are taken for these as a whole, one behind the other, as in attention."""
     load, shape = value.op, [n for n in value.tile.shape if n > 1]
     if not isinstance(load, LoadView) or len(shape) != 2 or len(nest.results) != 1 or nest.transposed is not None:
         return False
     short = shape[-1] * storage_bytes(value.tile.element) <= _SHORT_ROW
-    return short and array_axis(load) == value.tile.rank - 1 and is_factor(nest.results[0])
+    apart = array_axis(load) == value.tile.rank - 1 and constant_of(load.indices[-1]) is None
+    return short and apart and is_factor(nest.results[0])
 
 
 def tiles_before(state: State, nest: LoopNest) -> Mapping[Op, ir.Value]:
