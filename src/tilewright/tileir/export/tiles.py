@@ -32,11 +32,6 @@ def is_splat(e: Emitter, op: Any) -> bool:
 _value = operator.itemgetter("value")
 
 
-def constant(e: Emitter, op: shape.Constant) -> Value:
-    """A tile of pointers."""
-    return e.null(op.type)
-
-
 def _undefined(e: Emitter, op: shape.Undefined) -> Value:
     if not isinstance(op.type, TileType):
         raise e.error(f"an undefined {op.type}, and only tiles may be")
@@ -67,10 +62,6 @@ def _permute(e: Emitter, op: shape.Permute) -> Value:
     if op.result.tile.rank < 2:
         return e[op.x]
     return e.make["permute"](e, {"source": e[op.x]}, e.result(op), permutation=op.axes)
-
-
-def _cat(e: Emitter, op: shape.Cat) -> Value:
-    return e.make["cat"](e, {"lhs": e[op.lhs], "rhs": e[op.rhs]}, e.result(op), dim=op.axis)
 
 
 def _grid_index(e: Emitter, values: list[core.Value]) -> list[Value]:
@@ -141,10 +132,6 @@ def another(e: Emitter, value: Value) -> Value:
     return found if numbers is value else e.make["bitcast"](e, {"source": found}, value.type)
 
 
-def _blocked(e: Emitter, op: memory.AssumeBlocked) -> Value:
-    return e.make["assume"](e, {"value": e[op.x]}, e.result(op), predicate=SameElementsAttr(op.shape))
-
-
 def ask_grid(e: Emitter, name: str) -> None:
     """Append the op ``name``, whose results the ops after it in this block see."""
     e.known.update({(name, axis): v for axis, v in enumerate(e.make[name](e, {}, [tile_of(I32)] * 3))})
@@ -160,20 +147,22 @@ def _of_grid(name: str) -> Callable[[Emitter, Any], Value]:
 
 
 HANDLERS: dict[type[Op], Any] = {
-    shape.Constant: constant,
+    shape.Constant: lambda e, op: e.null(op.type),  # a tile of pointers: the others are splats
     shape.Undefined: _undefined,
     shape.Iota: _iota,
     shape.Reshape: _respread("reshape"),
     shape.Broadcast: _respread("broadcast"),
     shape.Permute: _permute,
-    shape.Cat: _cat,
+    shape.Cat: lambda e, op: e.make["cat"](e, {"lhs": e[op.lhs], "rhs": e[op.rhs]}, e.result(op), dim=op.axis),
     shape.Extract: _extract,
     shape.Insert: _insert,
     shape.Pack: _pack,
     shape.Unpack: _unpack,
     memory.AssumeDivisible: _divisible,
     memory.AssumeBounded: _bounded,
-    memory.AssumeBlocked: _blocked,
+    memory.AssumeBlocked: lambda e, op: e.make["assume"](
+        e, {"value": e[op.x]}, e.result(op), predicate=SameElementsAttr(op.shape)
+    ),
     memory.Bid: _of_grid("get_tile_block_id"),
     memory.NumBlocks: _of_grid("get_num_tile_blocks"),
 }

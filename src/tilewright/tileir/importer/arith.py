@@ -90,10 +90,6 @@ def _remi(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
     return by_signedness(e, op.attributes["signedness"], arith.Rem, lhs, rhs)
 
 
-def _mulhii(e: Context, op: Operation, x: Value, y: Value) -> Value:
-    return e.constant(False, bool_, x.tile.shape) if is_bool(x) else e.emit(arith.MulHi, x, y)
-
-
 def _extremum_integer(cls: type[Op], of_signed_bools: type[Op], of_bools: type[Op]) -> Handler:
     def make(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
         signedness = op.attributes["signedness"]
@@ -126,10 +122,6 @@ def _shri(e: Context, op: Operation, lhs: Value, rhs: Value) -> Value:
 
 def _negi(e: Context, op: Operation, x: Value) -> Value:
     return x if is_bool(x) else e.emit(arith.Neg, x, no_signed_wrap=op.attributes["overflow"] in _SIGNED_WRAP)
-
-
-def _absi(e: Context, op: Operation, x: Value) -> Value:
-    return x if is_bool(x) else e.emit(arith.Abs, x)
 
 
 def _fpowi(e: Context, op: Operation, x: Value, n: Value) -> Value:
@@ -276,13 +268,13 @@ HANDLERS: dict[str, Handler] = {
     "muli": _integer(arith.Mul, arith.And),
     "divi": _divi,
     "remi": _remi,
-    "mulhii": _mulhii,
+    "mulhii": lambda e, op, x, y: e.constant(False, bool_, x.tile.shape) if is_bool(x) else e.emit(arith.MulHi, x, y),
     "maxi": _extremum_integer(arith.Max, arith.And, arith.Or),
     "mini": _extremum_integer(arith.Min, arith.Or, arith.And),
     "shli": _shli,
     "shri": _shri,
     "negi": _negi,
-    "absi": _absi,
+    "absi": lambda e, op, x: x if is_bool(x) else e.emit(arith.Abs, x),
     "fpowi": _fpowi,
     "cmpi": _cmpi,
     "cmpf": _cmpf,

@@ -25,7 +25,7 @@ from tilewright.backends.cpu.loops.dot import LANES, DotInstruction, Product, do
 from tilewright.backends.cpu.loops.kinds import is_array_tile
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.external import defined_once
-from tilewright.backends.vector.types import F32, F64, I1, I16, I32, I64, with_lanes
+from tilewright.backends.vector.types import F32, I1, I16, I32, I64, with_lanes
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import bfloat16, float32, int8
 from tilewright.ir.ops.linear import Mma
@@ -34,7 +34,7 @@ from tilewright.ir.ops.memory import padding_value
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.records import NamedTuple
 
-_ALIGNMENT = {I16: 2, F64: 8}  # 4 of the other types of elements in buffers
+_ALIGNMENT = {I16: 2}  # 4 of the other types of elements in buffers
 
 
 class Matrix(NamedTuple):
