@@ -30,6 +30,15 @@ def accumulated(x, out, T: ct.Constant[int]):
         ct.store(x, (i, 0), ct.load(x, (i - 1, 0), (1, T)) + ct.load(out, (i, 0), (1, T)))
 
 
+@ct.kernel
+def recurrent(x, keys, out, T: ct.Constant[int]):
+    """A state that vectors change, one row after the other."""
+    state = ct.zeros((T, 16), ct.float32)
+    for row in range(ct.bid(0), x.shape[0], 2):
+        state = state * 0.5 + ct.load(x, (row, 0), (1, T)).reshape((T, 1)) * ct.load(keys, (row, 0), (1, 16))
+        ct.store(out, (row, 0), ct.sum(state, axis=1).reshape((1, T)))
+
+
 class Kept(PtxBackend):
     name = "kept-for-rows"
     made: PtxExecutable
@@ -97,6 +106,19 @@ def test_tiles_that_take_the_room_of_other_blocks(backend: Kept) -> None:
     assert not loop_of(backend).inits
 
 
+def test_vectors_that_change_a_state_are_loaded_four_iterations_ahead(backend: Kept) -> None:
+    for rows in range(12):
+        x, keys = (np.random.default_rng(rows + n).random((rows, n), np.float32).astype(np.float16) for n in (64, 16))
+        found = [np.zeros(x.shape, np.float32) for _ in range(2)]
+        for name, out in zip((backend.name, "reference"), found):
+            ct.launch(None, (2,), recurrent, (x, keys, out, 64), backend=name)
+        np.testing.assert_allclose(*found, rtol=1e-5)
+    loop = loop_of(backend)
+    loads = [op.result for op in loop.body.ops if isinstance(op, GlobalLoad)]
+    assert [v.type for v in loop.inits[1:]] == [v.type for v in loads] * 4
+    assert [*loop.next_values[1:]] == [*loop.carried[3:], *loads]
+
+
 LANES = layout(line(), line(1, 2, 4, 8, 16))  # 32 elements in one warp
 
 
@@ -155,3 +177,66 @@ func @f(%p: ptr<f32> = "x".base, %n: i32 = "n".scalar) hints {{num_warps = 1}} {
 """,
         settles=False,
     )
+
+
+STATE = layout([[1, 0]], [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]])
+ONE = layout([], [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]])
+
+
+def test_a_state_is_changed_by_what_was_loaded_four_iterations_before() -> None:
+    """Before the loop as many are loaded, those that there are."""
+    head = f"""
+func @f(%p: ptr<f32> = "x".base, %n: i32 = "n".scalar) hints {{num_warps = 1}} {{
+  %o = constant() {{value = 0, type = !i32}} : i32
+  %l = constant() {{value = 3, type = !i32}} : i32
+  %i = iota() {{type = !i32[1,32]{ONE}}} : i32[1,32]{ONE}
+  %a = gpu.splat(%p) {{type = !ptr<f32>[1,32]{ONE}}} : ptr<f32>[1,32]{ONE}
+  %b = ptr_offset(%a, %i) : ptr<f32>[1,32]{ONE}
+  %z = constant() {{value = 0.0, type = !f32[2,32]{STATE}}} : f32[2,32]{STATE}"""
+    end = f"""
+    %y = gpu.broadcast(%x) {{type = !f32[2,32]{STATE}}} : f32[2,32]{STATE}
+    %t = add(%s, %y) : f32[2,32]{STATE}"""
+
+    def load(name: str, at: str, mask: str = "_") -> str:
+        return f"""
+    %m{name} = gpu.splat(%{at}) {{type = !i32[1,32]{ONE}}} : i32[1,32]{ONE}
+    %d{name} = ptr_offset(%b, %m{name}) : ptr<f32>[1,32]{ONE}""" + (
+            f"\n    %{name} = gpu.load(%d{name}, _, _) : f32[1,32]{ONE}"
+            if mask == "_"
+            else f"""
+    %e{name} = gpu.splat(%{mask}) {{type = !i1[1,32]{ONE}}} : i1[1,32]{ONE}
+    %{name} = gpu.load(%d{name}, %e{name}, _) : f32[1,32]{ONE}"""
+        )
+
+    def further(k: int, begin: str) -> str:
+        return f"""
+    %left{k} = sub(%n, %{begin}) : i32
+    %more{k} = cmp(%{"l" if k == 1 else f"c{k}"}, %left{k}) {{predicate = CmpPredicate.LT}} : i1"""
+
+    def ahead(k: int) -> str:
+        distance = "l" if k == 1 else f"c{k}"
+        return f"""{further(k, "o")}
+    %at{k} = add(%o, %{distance}) : i32
+    %there{k} = and(%there, %more{k}) : i1{load(f"x{k}", f"at{k}", f"there{k}")}"""
+
+    f32 = f"f32[1,32]{ONE}"
+    constants = "".join(f"\n    %c{k} = constant() {{value = {3 * k}, type = !i32}} : i32" for k in (2, 3, 4))
+    addresses = load("x5", "k").rpartition("\n")[0]  # which nobody needs any more
+    before = f"""{head}
+  %r = for(%o, %n, %l, [%z]) : f32[2,32]{STATE} {{ ^(%k: i32, %s: f32[2,32]{STATE}){load("x", "k")}{end}
+    continue([%t])
+  }}
+  return()
+}}
+"""
+    after = f"""{head}
+  %there = cmp(%o, %n) {{predicate = CmpPredicate.LT}} : i1{load("x0", "o", "there")}{constants}{"".join(map(ahead, (1, 2, 3)))}
+  %r, %r1, %r2, %r3, %r4 = for(%o, %n, %l, [%z, %x0, %x1, %x2, %x3]) : f32[2,32]{STATE}, {f32}, {f32}, {f32}, {f32} {{
+      ^(%k: i32, %s: f32[2,32]{STATE}, %x: {f32}, %w1: {f32}, %w2: {f32}, %w3: {f32}){further(4, "k")}
+    %at4 = add(%k, %c4) : i32{load("x4", "at4", "more4")}{addresses}{end}
+    continue([%t, %w1, %w2, %w3, %x4])
+  }}
+  return()
+}}
+"""
+    check(PrefetchLoads(), before, after, settles=False, names=False)

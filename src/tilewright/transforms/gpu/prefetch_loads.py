@@ -13,11 +13,12 @@ from tilewright.ir.core import Block, Function, Value
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
-from tilewright.ir.ops.arith import Add, Cmp, Sub
+from tilewright.ir.ops.arith import Add, And, Cmp, Sub
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma
+from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.rewrite import Rewriter, open_block, replace_ops, stand_for
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
@@ -30,6 +31,8 @@ _FEW_REGISTERS = 8  # of a thread, for what runs ahead in loops with MMA ops
 # have 433 TFLOP/s without and 333 with these ahead (``benchmarks/gpu_operands.py``, one H200).
 _FEWER_REGISTERS = 4
 _ENOUGH_CTAS = 8  # on an SM: more make room for less
+_MOST_STEP = 1 << 16  # of a loop of which several iterations are loaded ahead: their number does not wrap around
+_AHEAD = 4  # iterations, of vectors that change a state: one takes less time than a load
 
 
 class PrefetchLoads(InPlacePass):
@@ -37,7 +40,8 @@ class PrefetchLoads(InPlacePass):
 
     A load takes part whose addresses follow from the induction variable, and which reads what the loop does not store,
     in loops without jumps and nested loops. There is none where the registers for it would leave an SM with fewer CTAs,
-    and none of more than eight registers in loops with MMA ops.
+    and none of more than eight registers in loops with MMA ops. Vectors of which a thread has a register each, such as
+    those that change the larger state of a recurrence, are loaded four iterations ahead.
     Runs when layouts are known, before loads are hoisted.
     """
 
@@ -68,6 +72,9 @@ def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     if all(any(isinstance(op, kind) for op in loop.body.ops) for kind in (Wgmma, AsyncCopy)):
         return loaded <= _FEW_REGISTERS  # numbers, of what is gathered beside the accumulators
     before = registers_of(loop.body)
+    ahead = _iterations_ahead(loop, loads)
+    if ahead > 1:
+        return before + ahead * loaded + _SPARE <= most_registers(warps * LANES)
     after = before + loaded
     ctas = [ctas_of_sm(registers, warps) for registers in (before, after)]
     most = most_registers(warps * LANES)
@@ -75,6 +82,15 @@ def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
         alone = any(isinstance(op, GpuMma) for op in loop.body.ops) or warps > GROUP_WARPS or has_state(loop)
         return after + _SPARE <= most and loaded <= (_FEW_REGISTERS if alone else _FEWER_REGISTERS)
     return after + _SPARE <= most and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
+
+
+def _iterations_ahead(loop: For, loads: Sequence[AheadLoad]) -> int:
+    """How many iterations of ``loop``, which needs no tensor cores, are loaded ahead."""
+    step, words = constant_of(loop.step), [_words(load.op.result) for load in loads]
+    state = max((_words(v) for v in loop.carried if isinstance(v.type, TileType) and v.type.rank > 1), default=0)
+    vectors = max(words) == 1 < state and sum(words) <= _FEW_REGISTERS
+    multiplies = any(isinstance(op, (GpuMma, Wgmma, AsyncCopy)) for op in loop.body.ops)
+    return _AHEAD if vectors and not multiplies and isinstance(step, int) and 0 < step < _MOST_STEP else 1
 
 
 def _words(value: Value) -> int:
@@ -90,7 +106,7 @@ def _words(value: Value) -> int:
 
 
 def _prefetched(rewriter: Rewriter, op: For, loads: Sequence[AheadLoad], b: Builder) -> Sequence[Value]:
-    values = rewriter.values
+    values, ahead = rewriter.values, _iterations_ahead(op, loads)
 
     def loaded(at: Value, exists: Value) -> list[Value]:
         """What ``loads`` give in the iteration ``at``, which may not exist: of the same place once."""
@@ -104,12 +120,16 @@ def _prefetched(rewriter: Rewriter, op: For, loads: Sequence[AheadLoad], b: Buil
     lower, upper, step = rewriter.all(op.bounds)
     exists = b.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
     inits = [*rewriter.all(op.inits), *loaded(lower, exists)]
+    distances = [step, *(b.constant(k * constant_of(op.step), step.tile.element) for k in range(2, ahead + 1))]
+    for distance in distances[:-1]:
+        further = b.emit(Cmp, distance, b.emit(Sub, upper, lower), predicate=CmpPredicate.LT)
+        inits += loaded(b.emit(Add, lower, distance), b.emit(And, exists, further))
     body = open_block(op.body, values)
     ready = [body.add_arg(v.type) for v in inits[len(op.inits) :]]
     with b.at(body):
         at = body.args[0]
-        more = b.emit(Cmp, step, b.emit(Sub, upper, at), predicate=CmpPredicate.LT)
-        following = loaded(b.emit(Add, at, step), more)
+        more = b.emit(Cmp, distances[-1], b.emit(Sub, upper, at), predicate=CmpPredicate.LT)
+        following = [*ready[len(different) :], *loaded(b.emit(Add, at, distances[-1]), more)]
         values_of = dict(zip(different, ready))
         taken = {load.op: values_of[tuple(load.op.operands)] for load in loads}
         values.update((load.result, value) for load, value in taken.items())
