@@ -1,4 +1,4 @@
-"""Operands that a step computes, of products whose MMA ops stay in flight: quantized weights."""
+"""Operands that a step computes, of products whose MMA ops stay in flight: quantized weights, halves of left ones."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, aligned
+from support.passes import after, without
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
+from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function
 from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.ops.gpu.mma import GpuMma
-from tilewright.ir.ops.gpu.wgmma import Wgmma
+from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
+from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
+from tilewright.transforms.gpu.load_left_operands import LoadLeftOperands
 from tilewright.transforms.instrumentation import observed_passes
 
 Tile = tuple[int, int, int]
@@ -71,6 +75,17 @@ def joined(a, w, scales, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Cons
         y = ct.cat((both & 15, both >> 4), 0).astype(a.dtype) - 8
         y = y * ct.load(scales, (j, k), (N, 1), padding_mode=ct.PaddingMode.ZERO).reshape((1, N))
         total = ct.mma(ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO), y, total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def clamped(a, w, scales, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The left operand is clamped, and scaled by columns; the right one is loaded."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO)
+        x = ct.maximum(x, 0) * ct.load(scales, (k, 0), (K, 1), padding_mode=ct.PaddingMode.ZERO).reshape((1, K))
+        total = ct.mma(x, ct.load(w, (k, j), (K, N), padding_mode=ct.PaddingMode.ZERO), total)
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
@@ -132,3 +147,27 @@ def test_products_that_add_to_one_sum_stay_in_flight(where: str, tile: Tile) -> 
     with interpreters()[where] as backend:
         found = run(nibbles, backend, tile, (a, w, integers((2 * tile[1], 8), BF16)))
     assert [op.pending for op in found] == [None, 2]
+
+
+def left_arguments(tile: Tile) -> tuple[Any, Any, Any]:
+    return integers((2 * tile[0], 208), BF16), integers((208, 2 * tile[1]), BF16), integers((208, 1), BF16)
+
+
+@pytest.mark.parametrize("where", interpreters())
+@pytest.mark.parametrize("tile", [(128, 128, 64), (128, 128, 32)])
+def test_left_operands_are_computed_by_halves(where: str, tile: Tile) -> None:
+    with interpreters()[where] as backend:
+        found = run(clamped, backend, tile, left_arguments(tile))
+    assert [op.first for op in found] == [0, tile[2] // 2]
+    assert all(isinstance(op.x.type, TileType) and op.pending is None for op in found)
+
+
+def test_halves_are_held_until_they_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drop(function: Function) -> None:
+        *_, wait = (op for op in function.walk() if isinstance(op, WgmmaWait) and op.pending)
+        without(lambda op: op is wait, function)
+
+    after(LoadLeftOperands, drop, monkeypatch)
+    tile = 128, 128, 32
+    with interpreter_backend(None, target="sm_90") as backend, pytest.raises(Fault, match="registers"):
+        run(clamped, backend, tile, left_arguments(tile))

@@ -71,7 +71,7 @@ def only_adds(loop: For) -> bool:
     """
     mmas = mmas_of(loop.body)
     return bool(mmas) and all(
-        (isinstance(mma.x.type, SharedType) or (len(mmas) == 1 and loaded_left(mma) and mma.x.tile.element.bytes == 4))
+        (isinstance(mma.x.type, SharedType) or (len(mmas) == 1 and loaded_left(mma) is not None))
         and not any(_is_overwritten(v) for v in (mma.x, mma.y))
         and list(mma.acc.users) == [mma]
         and (_adds_to_one(mma) or _is_carried_to(mma, loop))
