@@ -59,3 +59,40 @@ def right_rows_of_steps(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int],
         y = ct.gather(b, (ct.load(more, (k,), (K,))[:, None], columns[None, :]))
         total = ct.mma(ct.load(a, (i, k), (M, K)), y, total)
     ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def weights(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The right operand are int8 by rows, with a scale for each row and step."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        y = ct.load(b, (j, k), (N, K)).astype(a.dtype) * ct.load(more, (j, k), (N, 1))
+        total = ct.mma(ct.load(a, (i, k), (M, K)), ct.transpose(y), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def packed_weights(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The same of four bits, eight of an int32."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    shifts = (ct.arange(8, dtype=ct.int32) * 4)[None, None, :]
+    for k in range(ct.cdiv(a.shape[1], K)):
+        y = ((ct.load(b, (j, k), (N, K // 8))[:, :, None] >> shifts) & 15).reshape((N, K)) - 8
+        y = y.astype(a.dtype) * ct.load(more, (j, k), (N, 1))
+        total = ct.mma(ct.load(a, (i, k), (M, K)), ct.transpose(y), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def halves_of_bytes(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Two products a step, of the halves of bytes, which are for columns of ``a`` that lie K apart."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 2 * K)):
+        both, scales = ct.load(b, (k, j), (K, N)), ct.load(more, (k, j), (1, N))
+        low, high = (both & 15).astype(a.dtype) - 8, (both >> 4).astype(a.dtype) - 8
+        total = ct.mma(ct.load(a, (i, 2 * k), (M, K)), low * scales, total)
+        total = ct.mma(ct.load(a, (i, 2 * k + 1), (M, K)), high * scales, total)
+    ct.store(c, (i, j), total.astype(c.dtype))
