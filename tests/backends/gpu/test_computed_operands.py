@@ -79,13 +79,35 @@ def joined(a, w, scales, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Cons
 
 
 def clamped(a, w, scales, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
-    """The left operand is clamped, and scaled by columns; the right one is loaded."""
+    """The left operand is clamped; the right one is loaded."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.maximum(ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO), 0)
+        total = ct.mma(x, ct.load(w, (k, j), (K, N), padding_mode=ct.PaddingMode.ZERO), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def scaled(a, w, scales, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The same, whose columns are scaled."""
     i, j = ct.bid(0), ct.bid(1)
     total = ct.zeros((M, N), ct.float32)
     for k in range(ct.cdiv(a.shape[1], K)):
         x = ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO)
-        x = ct.maximum(x, 0) * ct.load(scales, (k, 0), (K, 1), padding_mode=ct.PaddingMode.ZERO).reshape((1, K))
+        x = x * ct.load(scales, (k, 0), (K, 1), padding_mode=ct.PaddingMode.ZERO).reshape((1, K))
         total = ct.mma(x, ct.load(w, (k, j), (K, N), padding_mode=ct.PaddingMode.ZERO), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def differences(a, w, scales, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Two products a step, one of them subtracted, as of complex numbers."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 2 * K)):
+        x = ct.load(a, (i, 2 * k), (M, K), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, ct.load(w, (2 * k, j), (K, N), padding_mode=ct.PaddingMode.ZERO), total)
+        x = ct.load(a, (i, 2 * k + 1), (M, K), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(-x, ct.load(w, (2 * k + 1, j), (K, N), padding_mode=ct.PaddingMode.ZERO), total)
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
@@ -118,13 +140,13 @@ def run(kernel: Any, backend: str, tile: Tile, arrays: tuple[Any, Any, Any]) -> 
 
 
 @pytest.mark.parametrize("where", interpreters())
-@pytest.mark.parametrize("tile", [(64, 64, 64), (64, 128, 32), (16, 64, 64), (32, 128, 32)])
+@pytest.mark.parametrize("tile", [(64, 64, 64), (64, 128, 32), (16, 64, 64), (32, 128, 32), (128, 64, 32)])
 def test_weights_by_rows_are_multiplied_while_more_are_converted(where: str, tile: Tile) -> None:
-    """Those of few rows of ``a`` are the left operand."""
+    """Those of few rows of ``a`` are the left operand; for more rows than columns other CTAs multiply meanwhile."""
     a, w = integers((2 * tile[0] - 8, 208), BF16), integers((2 * tile[1], 208), np.int8)
     with interpreters()[where] as backend:
         found = run(weights, backend, tile, (a, w, integers((2 * tile[1], 8), BF16)))
-    assert [op.pending for op in found] == [1] and found[0].acc.tile.shape[0] >= 64
+    assert [op.pending for op in found] == [None if tile[0] == 128 else 1] and found[0].acc.tile.shape[0] >= 64
 
 
 @pytest.mark.parametrize("where", interpreters())
@@ -149,17 +171,32 @@ def test_products_that_add_to_one_sum_stay_in_flight(where: str, tile: Tile) -> 
     assert [op.pending for op in found] == [None, 2]
 
 
+@pytest.mark.parametrize("where", interpreters())
+def test_left_operands_of_several_products_stay_in_registers(where: str) -> None:
+    tile = 64, 64, 64
+    with interpreters()[where] as backend:
+        found = run(differences, backend, tile, left_arguments(tile))
+    assert [isinstance(op.x.type, TileType) for op in found] == [False, True]
+
+
 def left_arguments(tile: Tile) -> tuple[Any, Any, Any]:
     return integers((2 * tile[0], 208), BF16), integers((208, 2 * tile[1]), BF16), integers((208, 1), BF16)
 
 
 @pytest.mark.parametrize("where", interpreters())
-@pytest.mark.parametrize("tile", [(128, 128, 64), (128, 128, 32)])
-def test_left_operands_are_computed_by_halves(where: str, tile: Tile) -> None:
+@pytest.mark.parametrize(("kernel", "tile"), [(clamped, (128, 128, 64)), (scaled, (128, 128, 32))])
+def test_left_operands_are_computed_by_halves(where: str, kernel: Any, tile: Tile) -> None:
     with interpreters()[where] as backend:
-        found = run(clamped, backend, tile, left_arguments(tile))
+        found = run(kernel, backend, tile, left_arguments(tile))
     assert [op.first for op in found] == [0, tile[2] // 2]
     assert all(isinstance(op.x.type, TileType) and op.pending is None for op in found)
+
+
+def test_left_operands_of_which_a_step_loads_more_stay_whole() -> None:
+    tile = 128, 128, 64
+    with interpreter_backend(None, target="sm_90") as backend:
+        (op,) = run(scaled, backend, tile, left_arguments(tile))
+    assert isinstance(op.x.type, TileType) and op.first == 0
 
 
 def test_halves_are_held_until_they_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,4 +207,4 @@ def test_halves_are_held_until_they_were_read(monkeypatch: pytest.MonkeyPatch) -
     after(LoadLeftOperands, drop, monkeypatch)
     tile = 128, 128, 32
     with interpreter_backend(None, target="sm_90") as backend, pytest.raises(Fault, match="registers"):
-        run(clamped, backend, tile, left_arguments(tile))
+        run(scaled, backend, tile, left_arguments(tile))

@@ -37,9 +37,10 @@ class TensorMemoryPlan:
 
 def passes_on(value: Value, held: Iterable[Value]) -> bool:
     """Whether the only use of ``value`` is one that leaves it in tensor memory, where those ``held`` are."""
-    if len(value.users) != 1:
+    users = [op for op in value.users if not (isinstance(op, WgmmaWait) and value in op.after)]
+    if len(users) != 1:
         return False
-    (op,) = value.users
+    (op,) = users
     if list(op.operands).count(value) != 1:
         return False
     if isinstance(op, Wgmma):

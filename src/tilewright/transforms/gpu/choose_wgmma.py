@@ -25,7 +25,7 @@ from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, with_body
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.stage_stores import MOST_BYTES, PIECE_ROWS, is_turned
-from tilewright.transforms.gpu.staged_operands import staged_type, swizzle_of
+from tilewright.transforms.gpu.staged_operands import WAITED_COPIES, staged_type, swizzle_of
 from tilewright.transforms.gpu.wgmma_choice import (
     Choice,
     Operand,
@@ -34,8 +34,6 @@ from tilewright.transforms.gpu.wgmma_choice import (
     only_used_in,
     staged_copies,
 )
-
-_WAITED = 2  # copies of what threads put into shared memory, whose MMA op is waited for before they put the next one
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,7 @@ class _Chooser(Rewriter):
 
     def _in_ring(self, operand: Value, b: Builder) -> Value:
         how = self.choice.staged[operand]
-        return self._put_there(self.value(operand), how.type, b, copies=how.copies)
+        return self._put_there(self.value(operand), how.type, b, copies=how.copies, waited=how.copies == WAITED_COPIES)
 
     def _put_there(self, value: Value, t: SharedType, b: Builder, **how: Any) -> Value:
         """``value`` in shared memory, once for the MMA ops of a block."""
@@ -199,7 +197,7 @@ class _Chooser(Rewriter):
         if buffer is not None:
             return b.emit(StageOperand, made, buffer, type=t)
         copies = staged_copies(op)
-        return self._put_there(made, t, b, copies=copies, waited=copies == _WAITED)
+        return self._put_there(made, t, b, copies=copies, waited=copies == WAITED_COPIES)
 
     def _fetch(self, operand: Operand, b: Builder) -> None:
         load, d = operand.load, operand.descriptor

@@ -7,8 +7,9 @@ from collections.abc import Collection
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.memory import SharedInsert, SharedLoad
+from tilewright.ir.ops.gpu.tiles import Splat
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
-from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.ir.ops.shape import Constant, Permute, Reshape
 from tilewright.ir.reachable import operands_within, reachable
 from tilewright.ir.types import SharedType, TileType
 
@@ -58,6 +59,9 @@ def loaded_left(mma: Wgmma) -> tuple[SharedLoad, list[Op]] | None:
     moved = all(op.spec.elementwise or (isinstance(op, Permute) and op.axes == (1, 0)) for op in between)
     if not moved or not all(op in made and op.block is mma.block for op in between):
         return None
+    others = [v for op in between for v in op.operands if v not in after and not isinstance(v.op, (Constant, Splat))]
+    if others and mma.x.tile.shape[1] * mma.x.tile.element.bytes > LEAST_DEPTH:
+        return None  # no gain: benchmarks/gpu_operands.py
     assert mma.block is not None
     return loads[0], sorted(between, key=mma.block.ops.index)
 

@@ -284,7 +284,7 @@ def choose_depth(
     many). Gives how many there would be if the grid put few blocks on each SM, one and more; 0 where that changes
     nothing."""
     mmas = function.ops_of(Wgmma)
-    simple = all(isinstance(op.x.type, SharedType) for op in mmas)
+    simple = all(isinstance(op.x.type, SharedType) or loaded_left(op) for op in mmas)
     most, apart = stages or (_MOST_STAGES if simple else _STAGES), _lie_apart(function, rings)
 
     def choose(ctas: int) -> int:

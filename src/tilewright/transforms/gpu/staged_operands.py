@@ -13,7 +13,7 @@ from tilewright.ir.dtypes import DType, tfloat32
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import SWIZZLES, swizzled_layout
-from tilewright.ir.ops.gpu.wgmma import readable
+from tilewright.ir.ops.gpu.wgmma import ROWS, readable
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
@@ -22,6 +22,7 @@ from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.layout_choice import widest_access
 
 COPIES = 3  # one that the MMA op in flight reads, and two that run ahead: benchmarks/results/gpu_products.md
+WAITED_COPIES = 2  # where the MMA op is waited for before threads put the next one there: other CTAs multiply meanwhile
 
 _MOST_PACKED = 8  # elements that are packed into one, as of 4 bits into 32
 
@@ -39,13 +40,19 @@ class Staged:
 
 def staged_operands(function: Function) -> dict[Value, Staged]:
     """The operands of 8 and 16 bits of MMA ops in ``function`` that threads load, from elements that they find, or
-    compute from what they load, for a loop that only adds; left ones, also of tfloat32, that are computed from what is
-    loaded beside other MMA ops."""
-    mmas = [op for op in function.ops_of(Mma) if is_only_added(op)]
-    found = {v: _loaded(function, v, op, k) or _computed(v, op, k) for op in mmas for k, v in enumerate((op.x, op.y))}
+    compute from what they load, for a loop that only adds, left ones of the only MMA op of a sum; left ones, also of
+    tfloat32, that are computed from what is loaded beside other MMA ops."""
+    operands = [(op, k, v) for op in function.ops_of(Mma) if is_only_added(op) for k, v in enumerate((op.x, op.y))]
+    alone = {op for op, *_ in operands if not isinstance(op.acc.op, Mma) and not _is_added_to(op)}
+    operands = [(op, k, v) for op, k, v in operands if k == 1 or op in alone]
+    found = {v: _loaded(function, v, op, k) or _computed(v, op, k) for op, k, v in operands}
     chained = [op for op in function.ops_of(Mma) if _has_beside(op)]
     found = {op.x: _scaled(op.x, op) for op in chained} | {v: how for v, how in found.items() if how is not None}
     return {v: how for v, how in found.items() if how is not None}
+
+
+def _is_added_to(op: Mma) -> bool:
+    return any(isinstance(user, Mma) for user in op.result.users)
 
 
 def _has_beside(op: Mma) -> bool:
@@ -77,7 +84,8 @@ def _loaded(function: Function, value: Value, op: Mma, k: int) -> Staged | None:
 
 def _computed(value: Value, op: Mma, k: int) -> Staged | None:
     """An operand of 16 bits that is computed element by element, from no other MMA op, and may be seen transposed. A
-    right one that is only converted lies as what is loaded for it."""
+    right one that is only converted lies as what is loaded for it. Of one that is seen transposed, and computed from
+    bytes for no more columns than rows of several warp groups, there are two copies, as of one that is converted."""
     t, (seen, transposed) = value.tile, _through_permutes(value)
     source = seen.op
     if source is None or source.block is not op.block or not source.spec.elementwise or t.rank != 2:
@@ -87,7 +95,11 @@ def _computed(value: Value, op: Mma, k: int) -> Staged | None:
     if converted or t.element.bytes != 2 or any(isinstance(v.op, Mma) for v in reachable([value], operands_within)):
         return None
     suitable = swizzled(t.shape, 0 if transposed else 1, t.element)
-    return Staged(suitable) if suitable is not None and readable(suitable, 1 - k) else None
+    rows, columns = op.acc.tile.shape
+    narrow = any(load.result.tile.element.bytes == 1 for load in tiles_loaded_for(value))
+    waited = k == 1 and transposed and narrow and ROWS < rows >= columns
+    copies = WAITED_COPIES if waited else COPIES
+    return Staged(suitable, copies=copies) if suitable is not None and readable(suitable, 1 - k) else None
 
 
 def _scaled(value: Value, op: Mma) -> Staged | None:
