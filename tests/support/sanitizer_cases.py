@@ -217,6 +217,23 @@ CPP = [
     ),
     Case("undefined-value", "ct::store(o + t, ct::load_masked(p + t, t < @));", "3", "4", T, (3,), index=(3,)),
     Case("dangling-pointer", "auto r = ct::load(@);", "(int*)nullptr", "p", message="the pointer is null"),
+    Case(
+        "misaligned-access",
+        "auto r = ct::load((int*)((char*)p + @) + t);",
+        "6",
+        "8",
+        T,
+        (0,),
+        message="the address is no multiple of 4, the size of an element",
+    ),
+    Case(
+        "misaligned-access",
+        "auto r = v.load(1);",
+        "1",
+        "2",
+        "ct::partition_view v{ct::tensor_span{(long long*)(p + @), ct::extents{8}}, ct::shape{4_ic}};",
+        message="the address is no multiple of 8, the size of an element",
+    ),
     Case("data-race", "ct::store(o + @, 1);", "ct::num_blocks().x", "ct::bid().x", index=(2,), blocks=2),
     Case(
         "data-race",

@@ -103,6 +103,10 @@ def _targets(
             bad[mine] = True
             continue
         address = selected.address[mine]
+        odd = np.flatnonzero(address % size)
+        if odd.size:
+            text = f"the address is no multiple of {size}, the size of an element"
+            block.report(op, "misaligned-access", text, element=element(mine[odd[0]]), elements=odd.size)
         wrong = (address < array.buffer.low) | (address + size > array.buffer.high)
         outside |= bool(wrong.any())
         if wrong.any() and not block.out_of_bounds_pointers.used(op.ptrs, outside=True):

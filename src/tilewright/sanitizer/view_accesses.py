@@ -145,6 +145,8 @@ def _window(
         block.report(op, "dangling-pointer", f"address {low:#x} lies in no array of the launch")
         return None, None
     buffer = array.buffer
+    if first % size:
+        block.report(op, "misaligned-access", f"the address is no multiple of {size}, the size of an element")
     if low < buffer.low or high > buffer.high:
         place = array.place(low if low < buffer.low else high - size, size)
         block.report(op, "out-of-bounds", f"the tile leaves the memory of '{buffer.name}'", place=place)
