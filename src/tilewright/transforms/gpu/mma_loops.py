@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.memory import SharedInsert, SharedLoad
@@ -13,9 +11,8 @@ from tilewright.ir.ops.shape import Constant, Permute, Reshape
 from tilewright.ir.reachable import operands_within, reachable
 from tilewright.ir.types import SharedType, TileType
 
-# Both MMA ops of an element of the scores take as long as an exponential, with so many of k together; of 8 bits with
-# twice as many. Turns pay for attention of width 64 on an H100, not for 128 and 256:
-# benchmarks/results/gpu_attention.md.
+# Both MMA ops of an element of the scores take as long as an exponential, with so many of k together. Turns pay for
+# attention of width 64 on an H100, not for 128 and 256: benchmarks/results/gpu_attention.md.
 _MOST_DEPTH = 128
 LEAST_DEPTH = 64  # bytes along k, of which threads load one half while the other one is multiplied
 
@@ -25,19 +22,18 @@ def mmas_of(block: Block) -> list[Wgmma]:
     return [op for op in block.ops if isinstance(op, Wgmma)]
 
 
-def takes_turns(loop: For, staged: Collection[StageOperand] = ()) -> bool:
+def takes_turns(loop: For) -> bool:
     """Whether one warp group computes while the other one multiplies: in loops whose last MMA op is that of the
     iteration before (its left operand is carried, in registers), and whose MMA ops take no longer than a softmax.
-    Groups that stage an operand together, which is not ``staged`` by others, wait for each other."""
+    Groups that stage an operand together wait for each other."""
     mmas = mmas_of(loop.body)
     if len(mmas) < 2 or mmas[-1].x not in loop.carried:
         return False
-    if any(isinstance(op, StageOperand) and op not in staged for op in loop.body.ops):
+    if any(isinstance(op, StageOperand) for op in loop.body.ops):
         return False
     first, last = mmas[0], mmas[-1]
     assert isinstance(first.y.type, SharedType)
-    most = _MOST_DEPTH * (2 if first.y.type.dtype.bytes == 1 else 1)
-    return first.y.type.shape[0] + last.acc.tile.shape[1] <= most
+    return first.y.type.shape[0] + last.acc.tile.shape[1] <= _MOST_DEPTH
 
 
 def loaded_left(mma: Wgmma) -> tuple[SharedLoad, list[Op]] | None:

@@ -211,7 +211,7 @@ class Consumer(Partition):
         self._of_stager: set[Value] = set()  # what it has in registers
         self._turns: set[Block | None] = set()
         if num_warps(function) == 2 * GROUP_WARPS:
-            self._turns.update(op.body for op in function.ops_of(For) if takes_turns(op, self._staged))
+            self._turns.update(op.body for op in function.ops_of(For) if takes_turns(op))
         self._held: dict[Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
         self._puts = bool(function.ops_of(Put))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -156,19 +156,26 @@ def _loads(cx: Context, buffer: Buffer, found: Matrices, *, transposed: bool) ->
 
 
 def _restage(cx: Context, op: Restage) -> None:
-    """A few instructions at a time, as a warp that does not multiply has few registers."""
+    """A few instructions at a time, as a warp that does not multiply has few registers.
+
+    A matrix has every other row of the target, of which the first and the last ones are in the same banks: the upper
+    lanes exchange theirs with the matrix of the rows between.
+    """
     source, target = cx.buffers[op.source], cx.buffers[op.target]
     (read, written), item = op.offsets, source.type.dtype.bytes
     across, along = matrices_across(read, item), matrices_along(written, item)
     if across is None or along is None:
         raise unsupported(op, f"no matrices of {op.read} are transposed to {op.written}")
-    load, stores = _loads(cx, source, across, transposed=True), [*along.instructions(cx, target.address, item)]
+    first, second, last = along.rows
+    apart = replace(along, rows=(first, second, last ^ written.bases(REGISTER)[along.matrices[0]]))
+    load, stores = _loads(cx, source, across, transposed=True), [*apart.instructions(cx, target.address, item)]
+    b, upper = cx.builder, cx.builder.icmp_unsigned(">=", cx.lane, cx.i32(LANES // 2))
     for i in range(0, len(stores), _AT_ONCE):
         some = stores[i : i + _AT_ONCE]
         values = {r: load(r) for words, _, _ in some for word in words for r in word}
         for words, address, more in some:
             held = packed_words(cx, [values[r] for word in words for r in word], target.type.dtype)
-            _store(cx, address, more, held)
+            _store(cx, address, more, [b.select(upper, held[m ^ 1], x) for m, x in enumerate(held)])
     cx.asm("fence.proxy.async.shared::cta;")
     cx.asm(f"bar.sync {STAGERS}, {STAGING_WARPS * LANES};")
 
