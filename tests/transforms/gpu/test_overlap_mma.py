@@ -119,17 +119,23 @@ def test_loops_whose_operands_fill_the_registers_stay() -> None:
         assert sum(isinstance(op, For) and len(op.inits) == 2 for op in rotated.walk()) == loops
 
 
-def test_what_needs_the_last_product_comes_last() -> None:
-    """And then what only leaves the iteration; what else is computed stays beside the product."""
-    early = """
-      %next = cast(%p) {dtype = f16} : f16[64,64]
-      %scaled = mul(%t, %half) : f32[64,64]"""
+ORDERED = """
+      %next0 = cast(%p) {dtype = f16} : f16[64,64]
+      %split = reshape(%next0) {shape = (64, 8, 8)} : f16[64,8,8]
+      %other0 = permute(%split) {axes = (0, 2, 1)} : f16[64,8,8]
+      %next = reshape(%other0) {shape = (64, 64)} : f16[64,64]"""
+
+
+@pytest.mark.parametrize("leaves", ["\n      %next = cast(%p) {dtype = f16} : f16[64,64]", ORDERED])
+def test_what_needs_the_last_product_comes_last(leaves: str) -> None:
+    """And then what only leaves the iteration, also in another order; what else is computed stays beside the
+    product."""
+    scaled = "\n      %scaled = mul(%t, %half) : f32[64,64]"
+    early, late = leaves + scaled, scaled + leaves
     other = """
       %other = sub(%p, %half) : f32[64,64]
       %again = mul(%other, %other) : f32[64,64]"""
-    late = """
-      %scaled = mul(%t, %half) : f32[64,64]
-      %next = cast(%p) {dtype = f16} : f16[64,64]"""
-    assert ROTATED.count(early) == 1
-    function = parsed(ROTATED.replace(early, early + other))
-    assert plain(DeferAccumulators().run(function)) == plain(parsed(ROTATED.replace(early, other + late)))
+    kept = "\n      %next = cast(%p) {dtype = f16} : f16[64,64]" + scaled
+    assert ROTATED.count(kept) == 1
+    function = parsed(ROTATED.replace(kept, early + other))
+    assert plain(DeferAccumulators().run(function)) == plain(parsed(ROTATED.replace(kept, other + late)))

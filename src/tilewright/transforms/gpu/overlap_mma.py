@@ -12,9 +12,10 @@ from tilewright.ir.dtypes import float32
 from tilewright.ir.effects import is_pure
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
-from tilewright.ir.ops.gpu.tiles import ThreadReduce
+from tilewright.ir.ops.gpu.tiles import ConvertLayout, ThreadReduce
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.linear import MmaOp
+from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.rotated_loops import rotate
@@ -84,7 +85,7 @@ def _defer(block: Block) -> bool:
             late.add(op)
             accumulators.update(op.results)
     exchange = [op for op in _exchange(after, block) if op not in late]
-    casts = [op for op in after if _leaves(op, block) and op not in late]
+    casts = [step for op in after for step in _leaving(op, block) if step not in late]
     moved = [*(op for op in after if op in late), *exchange, *casts]
     if not moved or after[-len(moved) :] == moved:
         return False
@@ -114,12 +115,17 @@ def _is_vector(value: Value) -> bool:
     return layout is not None and layout.num_registers <= _VECTOR_REGISTERS
 
 
-def _leaves(op: Op, block: Block) -> bool:
-    """Whether ``op`` makes a tile smaller that only what ends the block takes."""
+def _leaving(op: Op, block: Block) -> list[Op]:
+    """If ``op`` makes a tile smaller that only what ends the block takes, that, and what gives it another order."""
     if not isinstance(op, Cast) or not op.result.tile.shape:
-        return False
-    narrows = op.result.tile.element.bytes < op.x.tile.element.bytes
-    return narrows and all(user is block.terminator for user in op.result.users)
+        return []
+    found: list[Op] = [op]
+    while list(found[-1].results[0].users) != [block.terminator]:
+        users = list(found[-1].results[0].users)
+        if len(users) != 1 or not isinstance(users[0], (ConvertLayout, Permute, Reshape)):
+            return []
+        found.append(users[0])
+    return found if op.result.tile.element.bytes < op.x.tile.element.bytes else []
 
 
 def computed_beside(mma: Op, end: Op) -> list[Value]:
