@@ -436,6 +436,16 @@ def _shfl(cta: Cta, i: Instruction, chosen: Array) -> None:
     cta.write(i.operands[0], x[source], chosen)
 
 
+def _vote(cta: Cta, i: Instruction, chosen: Array) -> None:
+    if i.opcode != ("vote", "sync", "any", "pred") or str(i.operands[2]) != "-1":
+        raise Unknown(i.text)
+    warps = chosen.reshape(-1, LANES)
+    if (warps.any(1) != warps.all(1)).any():
+        raise Fault("a vote without some lanes of a warp")
+    found = (cta.read(i.operands[1]).astype(bool) & chosen).reshape(-1, LANES).any(1)
+    cta.write(i.operands[0], np.repeat(found, LANES), chosen)
+
+
 def _atom(cta: Cta, i: Instruction, chosen: Array) -> None:
     parts = [p for p in i.opcode[1:] if p not in (*_WORDS, "acq_rel", "noftz", "global", "shared", "v2", "v4")]
     space = "shared" if "shared" in i.opcode else "global"
@@ -576,6 +586,7 @@ _INSTRUCTIONS: Mapping[str, Callable[[Cta, Instruction, Array], None]] = {
     "st": _st,
     "cvta": _cvta,
     "shfl": _shfl,
+    "vote": _vote,
     "atom": _atom,
     "red": _atom,
     "membar": _nothing,

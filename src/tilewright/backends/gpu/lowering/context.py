@@ -12,7 +12,7 @@ from llvmlite import ir
 from tilewright.backends.external import call_external
 from tilewright.backends.gpu.lowering import addresses
 from tilewright.backends.gpu.lowering.addresses import BaseOffsets
-from tilewright.backends.gpu.lowering.assembly import I32, assembly
+from tilewright.backends.gpu.lowering.assembly import I1, I32, assembly
 from tilewright.backends.gpu.lowering.scalars import ScalarEmitter
 from tilewright.backends.gpu.lowering.slow_paths import with_slow_path
 from tilewright.backends.gpu.target import Architecture
@@ -75,6 +75,7 @@ class Context:
         self.strides: Mapping[Value, int] = {}  # see ``register_strides``
         self.equal_conditions: Mapping[Op, int] = {}
         self.values: dict[Value, Registers] = {}
+        self.votes: dict[Value, ir.Value] = {}  # what ``any_lane`` said of a value
         self.pending: dict[Value, Callable[[int], ir.Value]] = {}  # what is loaded where it is used, by registers
         self.buffers: dict[Value, Buffer] = {}
         self.loops: list[Exits] = []
@@ -159,6 +160,11 @@ class Context:
             return emit(each) if address is None else address
 
         return sum_or
+
+    def any_lane(self, conditions: Sequence[ir.Value]) -> ir.Value:
+        """Whether one of the ``conditions`` holds for some lane of the warp, all of whose lanes ask."""
+        found = functools.reduce(self.builder.or_, conditions)
+        return self.asm("vote.sync.any.pred $0, $1, -1;", [I1], [found])[0]
 
     # -- linear maps of lanes and warps
 

@@ -17,6 +17,7 @@ from tilewright.backends.gpu.lowering import (
     memory,
     mma,
     narrowing,
+    rescaling,
     tensor_memory,
     tiles,
     tma,
@@ -44,11 +45,8 @@ from tilewright.ir.ops.gpu.tma import ParameterMap
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.types import TileType
 
-RULES = {
-    rule: how
-    for module in (control, tiles, memory, mma, tma, wgmma, tensor_memory, matrices, narrowing, division, words)
-    for rule, how in module.RULES.items()
-}
+_MODULES = control, tiles, memory, mma, tma, wgmma, tensor_memory, matrices, narrowing, rescaling, division, words
+RULES = {rule: how for module in _MODULES for rule, how in module.RULES.items()}
 _GLOBAL_SPACE, _SHARED_SPACE = 1, 3
 # Beside so many quotients by one number a thread has few enough other registers only if ptxas is told so.
 _QUOTIENTS, _REGISTERS_WITH_QUOTIENTS, _MOST_CTAS = 32, 64, 32

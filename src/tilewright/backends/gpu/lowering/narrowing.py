@@ -75,8 +75,8 @@ def _cast(cx: Context, op: Cast) -> None:
     else:
         small = words(_SMALL_TEXTS[op.dtype])
         large = b.and_(functools.reduce(b.or_, small), cx.i32(_LARGE))
-        none = b.icmp_unsigned("==", large, cx.i32(0))
-        made = choose(b, none, lambda: small, lambda: words(_TEXTS[op.dtype]), likely=True)
+        some = cx.any_lane([b.icmp_unsigned("!=", large, cx.i32(0))])
+        made = choose(b, some, lambda: words(_TEXTS[op.dtype]), lambda: small, likely=False)
     for quad, word in zip(quads, made):
         for i, x in zip(quad, unpacked_words(cx, [word], op.dtype)):
             found[i] = x
