@@ -31,6 +31,8 @@ from tilewright.transforms.gpu.fetch_rings import (
     Ring,
 )
 
+_LEAST_REGISTERS = 16  # of a thread of a stager: words of four matrices, which it moves at once
+
 
 class Partition:
     """The function as one side runs it; the states of rings go with the values that control flow carries."""
@@ -246,7 +248,12 @@ def restaged(group: Group) -> StageOperand | None:
     while _used(value) == {user} and isinstance(value.op, (Permute, Reshape)):
         user = value.op
         value = value.op.x
-    return staged if _used(value) == {user} and isinstance(value.op, SharedLoad) else None
+    load = value.op
+    if _used(value) != {user} or not isinstance(load, SharedLoad):
+        return None
+    layout = _by_stager(load.type).layout
+    enough = layout is not None and layout.is_injective and layout.num_registers >= _LEAST_REGISTERS
+    return staged if enough else None
 
 
 def _used(value: Value) -> set[Op]:

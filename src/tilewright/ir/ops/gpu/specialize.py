@@ -57,7 +57,8 @@ class Restage(Op):
         source, target = shared(self, self.source), shared(self, self.target)
         for t, held in ((source, self.read), (target, self.written)):
             _, layout = with_layout(self, held)
-            fits = (t.dtype, t.shape, t.copies) == (held.dtype, held.shape, 1) and layout.is_permutation
+            once = layout.is_injective and layout.is_surjective
+            fits = (t.dtype, t.shape, t.copies) == (held.dtype, held.shape, 1) and once
             require(fits and layout.size(WARP) == STAGING_WARPS, self, "{} as {}", t, held)
         require(source.dtype is target.dtype, self, "{} as {}", source, target)
         return ()
