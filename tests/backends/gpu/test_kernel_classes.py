@@ -91,6 +91,22 @@ def test_operands_that_threads_convert_stay() -> None:
 
 
 @ct.kernel
+def converted_rows(a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int]) -> None:
+    total = ct.zeros((M, 64), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, 64))):
+        y = ct.load(b, (0, k), (64, 64)).astype(a.dtype)
+        total = ct.mma(ct.load(a, (0, k), (M, 64)), ct.transpose(y), total)
+    ct.store(c, (0, 0), total.astype(c.dtype))
+
+
+@pytest.mark.parametrize("rows", [16, 64, 128])
+def test_rows_that_threads_convert_stay(rows: int) -> None:
+    half = aligned((256, 256), np.float16)
+    arguments = half, aligned((256, 256), np.int8), half, rows
+    assert not has_slower_mma(specialization(converted_rows, arguments, "reference").function, GpuBackend("sm_90"))
+
+
+@ct.kernel
 def carried(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
     state = ct.zeros((64, 64), ct.float32)
     for k in range(ct.num_tiles(a, 1, (64, 64))):

@@ -37,10 +37,10 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here: all of GPUs with a memory for accumulators,
-    which only others use; on Hopper those with operands of 16 bits that threads compute, but for left ones of one tile,
-    or gather through registers, but none of a kernel with lists, as only here launches pass these without a copy; on
-    other GPUs those with operands that lie in memory so that threads load less than four bytes at once.
-    See benchmarks/results/gpu_products.md."""
+    which only others use; on Hopper those with operands of 16 bits that threads compute, but for left ones of one tile
+    and what is only converted, or gather through registers, but none of a kernel with lists, as only here launches pass
+    these without a copy; on other GPUs those with operands that lie in memory so that threads load less than four bytes
+    at once. See benchmarks/results/gpu_products.md."""
     mmas = function.ops_of(MmaOp)
     if not mmas or not all(op.x.tile.element.is_floating for op in mmas):
         return False
@@ -80,7 +80,8 @@ def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
         elif isinstance(op, Mma) and op.y.tile.element.bytes == 2:
             left, right = choice.mmas[op]
             cast = isinstance(op.y.op, Cast) and isinstance(operand_source(op.y), Load)
-            staged = [choice.staged[v].load for v in (op.x, op.y) if v in choice.staged]
+            made = (v for v in (op.x, op.y) if not isinstance(operand_source(v), LoadView))  # not only converted
+            staged = [choice.staged[v].load for v in made if v in choice.staged]
             if not all(_is_copied(load, divided) for load in staged):
                 return True
             if cast and left is not None and right is None:
