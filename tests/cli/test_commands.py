@@ -117,7 +117,7 @@ def test_inspect_shows_one_stage_of_another_backend(capsys: pytest.CaptureFixtur
 
 
 MISTAKES = [
-    (["nowhere.py"], "write FILE::KERNEL, such as kernels.py::add, not nowhere.py"),
+    (["nowhere.py"], "there is no file nowhere.py; write FILE::KERNEL, such as kernels.py::add, not nowhere.py"),
     (["nowhere.py::f"], "there is no program nowhere.py"),
     (["kernels.py::BIAS"], "has no kernel BIAS at its top level; it has: shift, wrong"),
     (["kernels.py::shift"], "shift() takes 4 --arg (x, out, scale, N), not 0"),

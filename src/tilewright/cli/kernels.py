@@ -60,7 +60,8 @@ def split_target(target: str) -> tuple[Path, str]:
     if not separator:
         known = kernels_in(target)
         such = f"{target}::{known[0]}" if known else "kernels.py::add"
-        raise UsageError(f"write FILE::KERNEL, such as {such}, not {target}")
+        missing = f"there is no file {target}; " if Path(target).suffix and not Path(target).exists() else ""
+        raise UsageError(f"{missing}write FILE::KERNEL, such as {such}, not {target}")
     return Path(path), name
 
 
