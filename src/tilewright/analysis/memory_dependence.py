@@ -20,8 +20,8 @@ class PendingAccesses(Protocol):
     def merge(self: _State, other: _State) -> None:
         """Add those of ``other``: of another way to the same op."""
 
-    def in_next_iteration(self: _State) -> _State:
-        """Go on in another iteration of a loop, in which values are others."""
+    def in_next_iteration(self: _State, loop: LoopOp) -> _State:
+        """Go on in another iteration of ``loop``, in which values are others."""
 
 
 class DependenceWalk(Generic[_State]):
@@ -68,11 +68,11 @@ class DependenceWalk(Generic[_State]):
             continued, left = self._continued.pop(), self._left.pop()
             known = entry.copy()
             for state in continued:
-                entry.merge(state.in_next_iteration())
+                entry.merge(state.in_next_iteration(op))
             if entry == known:
                 break
         ends = [*left, *continued] if isinstance(op, For) else left
-        return _merged([*([before] if isinstance(op, For) else []), *(s.in_next_iteration() for s in ends)], before)
+        return _merged([*([before] if isinstance(op, For) else []), *(s.in_next_iteration(op) for s in ends)], before)
 
 
 def _merged(states: Sequence[_State | None], like: _State) -> _State:

@@ -54,7 +54,7 @@ class Pending:
         self.writes.clear()
         self.released = True
 
-    def in_next_iteration(self) -> Pending:
+    def in_next_iteration(self, loop: LoopOp) -> Pending:
         """The values of earlier stores are others then."""
         return Pending(set(self.reads), set(self.writes), self.released, self.of_tma())
 
