@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from tilewright.analysis.gpu.clamps import is_maximum_of_numbers
 from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.ir.dtypes import DType
+from tilewright.ir.ops.arith import Max, Min
 
 I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
@@ -39,6 +41,13 @@ def type_name(dtype: DType) -> str:
 def operand_names(first: int, count: int) -> str:
     """So many operands of an instruction, from the ``first`` on, as one."""
     return "{" + ", ".join(f"${first + i}" for i in range(count)) + "}"
+
+
+def name_of_extremum(op: Max | Min) -> str:
+    """The instruction of floats of 16 or 32 bits, without their type."""
+    # Of a maximum with 0 after a minimum with 1, ptxas makes a saturation, which gives 0 for NaN; not of this one.
+    nan = op.propagate_nan or (isinstance(op, Max) and is_maximum_of_numbers(op))
+    return f"{op.name}{'.ftz' if op.flush_to_zero else ''}{'.NaN' if nan else ''}"
 
 
 def results_type(builder: TextBuilder, results: Sequence[ir.Type]) -> ir.Type:

@@ -71,6 +71,7 @@ class Context:
         self.scalars = ScalarEmitter(builder, target.capability)
         self.base_offsets = BaseOffsets(builder)
         self.parts: dict[ir.Value, Any] = {}  # elements of words that were loaded, see ``words``
+        self.by_words: Callable[[Context, Op], Registers | None] = lambda cx, op: None  # see ``packed_arithmetic``
         self.parameter_loads: set[Op] = set()  # from tables that are passed by value
         self.strides: Mapping[Value, int] = {}  # see ``register_strides``
         self.equal_conditions: Mapping[Op, int] = {}
@@ -136,6 +137,9 @@ class Context:
 
     def elementwise(self, op: Op) -> None:
         """Each element for itself, or all that one register holds."""
+        if (every := self.by_words(self, op)) is not None:
+            self.values[op.result] = every
+            return
         operands = [self.values[v] for v in op.operands]
         if len(operands) == 1 and (every := with_slow_path(self.scalars, op, operands[0])) is not None:
             self.values[op.result] = every

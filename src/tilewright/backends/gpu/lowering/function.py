@@ -17,6 +17,7 @@ from tilewright.backends.gpu.lowering import (
     memory,
     mma,
     narrowing,
+    packed_arithmetic,
     rescaling,
     tensor_memory,
     tiles,
@@ -115,6 +116,7 @@ def add_kernel(
     builder = TextBuilder(kernel.append_basic_block("entry"))
     lines = SourceLines(module, kernel, function, "DebugDirectivesOnly")  # ptxas refuses more for optimized code
     cx = Context(builder, target, RULES)
+    cx.by_words = packed_arithmetic.by_words
     cx.equal_conditions = equal_conditions(function)
     cx.strides = register_strides(function, cx.equal_conditions)
     cx.locate = lambda op: lines.locate(builder, op)

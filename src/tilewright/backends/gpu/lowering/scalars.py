@@ -18,7 +18,7 @@ from llvmlite import ir
 
 from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
 from tilewright.analysis.precision import is_summed_or_narrowed
-from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly
+from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly, name_of_extremum
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow, widened, wrapped
 from tilewright.backends.gpu.lowering.patterns import flipped, inputs, is_integer, is_zero, opcode, widened_factors
 from tilewright.backends.vector import HostFeatures, VectorEmitter, register_type
@@ -243,10 +243,7 @@ def _extremum(e: ScalarEmitter, op: arith.Max | arith.Min) -> Emit:
         return functools.partial(_integer_extremum, e, op)
     if dtype.short == "f64":
         return functools.partial(_extremum_of_doubles, e, op)
-    # Of a maximum with 0 after a minimum with 1, ptxas makes a saturation, which gives 0 for NaN; not of this one.
-    nan = op.propagate_nan or (isinstance(op, arith.Max) and is_maximum_of_numbers(op))
-    name = f"{op.name}{'.ftz' if op.flush_to_zero else ''}{'.NaN' if nan else ''}"
-    return functools.partial(e.instruction, name)
+    return functools.partial(e.instruction, name_of_extremum(op))
 
 
 def _integer_extremum(e: ScalarEmitter, op: arith.Max | arith.Min, operands: Operands) -> ir.Value:

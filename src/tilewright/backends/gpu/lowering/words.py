@@ -141,6 +141,12 @@ def packed(cx: Context, words: Words, values: Sequence[ir.Value], dtype: Element
     return result
 
 
+def word_of(cx: Context, elements: Sequence[ir.Value], dtype: DType) -> ir.Value | None:
+    """The word of 32 bits that two ``elements`` of 16 were loaded in, or converted from what was loaded; None for
+    others."""
+    return _whole(cx, elements, dtype) or _widened(cx, elements, dtype)
+
+
 def _joined(cx: Context, words: Words, elements: Sequence[ir.Value], dtype: ElementType) -> ir.Value:
     """A word from the memory forms of its elements."""
     b, bits = cx.builder, 8 * bytes_of(dtype)
