@@ -8,12 +8,12 @@ bits of the address.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from support.ptx.arithmetic import DTYPES, Unknown
-from support.ptx.parser import Instruction
+from support.ptx.parser import Instruction, Operand
 
 from tilewright.ir import dtypes
 from tilewright.ir.dtypes import DType
@@ -215,39 +215,42 @@ def _shared(cta: Cta, address: Array, data: Array | None) -> Array:
     return data
 
 
-def stmatrix(cta: Cta, i: Instruction, chosen: Array) -> None:
-    """Lanes 8 m to 8 m + 7 give the addresses of the rows of matrix m; lane 4 r + w has word w of row r of each."""
-    if i.opcode[1:] != ("sync", "aligned", "m8n8", "x4", "shared", "b16"):
-        raise Unknown(".".join(i.opcode))
-    if not chosen.reshape(-1, 32).all(1)[chosen.reshape(-1, 32).any(1)].all():
-        raise Fault("matrices without all threads of a warp")
-    address, lane = cta.address(i.operands[0]), np.arange(cta.threads) % 32
-    assert isinstance(i.operands[1], tuple)
-    if (address[chosen] % 16).any():
-        raise Fault("a row that is no multiple of 16 bytes")
-    for m, register in enumerate(i.operands[1]):
-        row = address[np.arange(cta.threads) // 32 * 32 + 8 * m + lane // 4]
-        words = np.ascontiguousarray(cta.read(register).astype(np.uint32))[:, None].view(np.uint8)
-        cta.store("shared", row + 4 * (lane % 4), words, chosen)
-
-
-def ldmatrix(cta: Cta, i: Instruction, chosen: Array) -> None:
-    """Lanes 8 m to 8 m + 7 give the addresses of the rows of matrix m; lane 4 r + w takes elements 2 w and 2 w + 1, of 16
-    bits, of row r of each, or of column r."""
+def _matrices(cta: Cta, i: Instruction, start: Operand, chosen: Array) -> Iterator[list[Array]]:
+    """Where both halves of the word of each thread lie, for each matrix, of whose rows lanes 8 m to 8 m + 7 give the
+    addresses."""
     transposed = "trans" in i.opcode
     if i.opcode[1:] != ("sync", "aligned", "m8n8", "x4", *["trans"] * transposed, "shared", "b16"):
         raise Unknown(".".join(i.opcode))
     if not chosen.reshape(-1, 32).all(1)[chosen.reshape(-1, 32).any(1)].all():
         raise Fault("matrices without all threads of a warp")
-    address, lane = cta.address(i.operands[1]), np.arange(cta.threads) % 32
-    assert isinstance(i.operands[0], tuple)
+    address, lane = cta.address(start), np.arange(cta.threads) % 32
     if (address[chosen] % 16).any():
         raise Fault("a row that is no multiple of 16 bytes")
-    for m, register in enumerate(i.operands[0]):
+    for m in range(4):
         first = np.arange(cta.threads) // 32 * 32 + 8 * m
-        row, column = (2 * (lane % 4), lane // 4) if transposed else (lane // 4, 2 * (lane % 4))
-        places = [(k, 0) if transposed else (0, k) for k in range(2)]
-        halves = [cta.load("shared", address[first + row + r] + 2 * (column + c), 2, chosen) for r, c in places]
+        line, places = lane // 4, 2 * (lane % 4)
+        if transposed:
+            yield [address[first + places + half] + 2 * line for half in range(2)]
+        else:
+            yield [address[first + line] + 2 * (places + half) for half in range(2)]
+
+
+def stmatrix(cta: Cta, i: Instruction, chosen: Array) -> None:
+    """What ``ldmatrix`` would load."""
+    address, words = i.operands
+    assert isinstance(words, tuple)
+    for register, places in zip(words, _matrices(cta, i, address, chosen)):
+        word = np.ascontiguousarray(cta.read(register).astype(np.uint32))[:, None].view(np.uint8)
+        for half, place in zip((word[:, :2], word[:, 2:]), places):
+            cta.store("shared", place, np.ascontiguousarray(half), chosen)
+
+
+def ldmatrix(cta: Cta, i: Instruction, chosen: Array) -> None:
+    """Lane 4 r + w takes elements 2 w and 2 w + 1, of 16 bits, of row r of each matrix, or of column r."""
+    words, address = i.operands
+    assert isinstance(words, tuple)
+    for register, places in zip(words, _matrices(cta, i, address, chosen)):
+        halves = [cta.load("shared", place, 2, chosen) for place in places]
         cta.write(register, np.concatenate(halves, axis=1).view(np.uint32)[:, 0], chosen)
 
 

@@ -130,6 +130,45 @@ def test_rows_for_a_warp_group_stay() -> None:
     check(TransposeMma(), text, text)
 
 
+COMPUTED = """  %one = constant() {value = 1, type = !i32} : i32
+  %s = for(%o, %one, %one, [%z]) : f32[64,64] { ^(%k: i32, %t: f32[64,64])
+    %u = load_view(%b, [%k, %o]) {in_bounds = (false, false)} : f16[32,64]
+    %w = add(%u, %u) : f16[32,64]
+"""
+COMPUTED_AFTER = '\n  }\n  print([%SUM]) {parts = (none), formats = ("")}'
+
+
+def test_right_operands_that_are_computed_become_left_ones() -> None:
+    check(
+        TransposeMma(registers=True),
+        program(
+            64,
+            64,
+            COMPUTED + "    %m = mma(%x, %w, %t) : f32[64,64]\n    continue([%m])" + COMPUTED_AFTER.replace("SUM", "s"),
+        ),
+        program(
+            64,
+            64,
+            COMPUTED.replace(
+                "  %s = for(%o, %one, %one, [%z]) : f32[64,64] { ^(%k: i32, %t: f32[64,64])\n",
+                "  %0 = permute(%z) {axes = (1, 0)} : f32[64,64]\n"
+                "  %1 = for(%o, %one, %one, [%0]) : f32[64,64] { ^(%k: i32, %t: f32[64,64])\n"
+                "    %2 = permute(%t) {axes = (1, 0)} : f32[64,64]\n",
+            )
+            + """    %3 = permute(%w) {axes = (1, 0)} : f16[64,32]
+    %4 = permute(%x) {axes = (1, 0)} : f16[32,64]
+    %5 = permute(%2) {axes = (1, 0)} : f32[64,64]
+    %6 = mma(%3, %4, %5) : f32[64,64]
+    %7 = permute(%6) {axes = (1, 0)} : f32[64,64]
+    %8 = permute(%7) {axes = (1, 0)} : f32[64,64]
+    continue([%8])
+  }
+  %9 = permute(%1) {axes = (1, 0)} : f32[64,64]
+  print([%9]) {parts = (none), formats = ("")}""",
+        ),
+    )
+
+
 WEIGHTS = """
   %m = mma(%x, %y, %z) : f32[16,64]
   %w = cast(%m) {dtype = f16} : f16[16,64]

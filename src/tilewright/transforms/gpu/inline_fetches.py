@@ -31,7 +31,7 @@ from tilewright.transforms.gpu.fetch_rings import (
     rings_of,
     staged_bytes,
 )
-from tilewright.transforms.gpu.mma_loops import is_computed_from, readers
+from tilewright.transforms.gpu.mma_loops import readers, turns_from
 from tilewright.transforms.gpu.occupancy import (
     MOST_WIDTH,
     all_gathered,
@@ -138,7 +138,7 @@ def _fetch_alike(group: Group, other: Group) -> bool:
 
 def _is_left_to_registers(fetch: Fetch) -> bool:
     """Whether threads load what was fetched, and multiply what they compute of it."""
-    return any(is_computed_from(mma.x, v) for op in fetch.result.users for v in op.results for mma in readers(v))
+    return any(turns_from(v, mma.x) for op in fetch.result.users for v in op.results for mma in readers(v))
 
 
 @dataclass(frozen=True)

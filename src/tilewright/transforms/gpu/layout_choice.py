@@ -24,7 +24,7 @@ from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Insert, Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType, TileType
-from tilewright.transforms.gpu.mma_loops import is_computed_from, readers
+from tilewright.transforms.gpu.mma_loops import is_by_element, readers, turns_from
 
 VECTOR_BYTES = 16  # the widest access of a thread
 _FEW_REGISTERS = 8  # of a thread
@@ -175,10 +175,6 @@ def _found_by(index: Value) -> memory.Load | None:
     return loads[0] if loads else None
 
 
-def _before_reshapes(value: Value) -> Op | None:
-    return _before_reshapes(value.op.x) if isinstance(value.op, Reshape) else value.op
-
-
 def _before_casts(op: Op) -> Op:
     return _before_casts(op.x.op) if isinstance(op, Cast) and op.x.op is not None else op
 
@@ -267,10 +263,11 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
     left operands that are computed of it in registers, which is the same, or that are seen transposed; or in which they
     convert it."""
     converted = readers(op.buffer)
-    for x in (reader.x for reader in converted if isinstance(reader.x.type, TileType)):
-        if isinstance(x.op, Permute) and _before_reshapes(x.op.x) is op:
-            return left_layout(x.tile.shape, warps, x.tile.element.bytes).permute((1, 0))
-    left = any(is_computed_from(mma.x, op.result) for mma in converted)
+    turns = {mma.x: turns_from(op.result, mma.x) for mma in converted}
+    turned = next((x for x, ways in turns.items() if True in ways), None)
+    if turned is not None:
+        return left_layout(turned.tile.shape, warps, turned.tile.element.bytes).permute((1, 0))
+    left = any(turns.values())
     if not converted or left or _meets_accumulator(op):
         return wgmma_layout(op.type.shape, warps)
     return _converted_layout(op, warps)
@@ -278,15 +275,11 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
 
 def _meets_accumulator(op: LoadFetched) -> bool:
     """Whether what is made of a tile, element by element, is combined with what is made of an accumulator."""
-    made = reachable([op.result], lambda v: [r for u in v.users if _is_by_element(u) for r in u.results])
+    made = reachable([op.result], lambda v: [r for u in v.users if is_by_element(u) for r in u.results])
     users = {u for v in made for u in v.users if u.spec.elementwise and len(u.operands) > 1}
     given = [v for u in users for v in u.operands]
-    beside = reachable(given, lambda v: v.op.operands if v.op is not None and _is_by_element(v.op) else ())
+    beside = reachable(given, lambda v: v.op.operands if v.op is not None and is_by_element(v.op) else ())
     return any(isinstance(v.op, Wgmma) for v in beside)
-
-
-def _is_by_element(op: Op) -> bool:
-    return op.spec.elementwise or isinstance(op, Reshape)
 
 
 def _converted_layout(op: LoadFetched, warps: int) -> LinearLayout:

@@ -153,7 +153,7 @@ def lower_to_gpu(
         chosen = ChooseWgmma(target, num_warps, realign=realign)
         unrolled = reshaped(function, UnrollMma())  # for warp groups alone
         widened = run_passes(unrolled, (WidenSteps(),))
-        turned = reshaped(widened, TransposeMma(tfloat32=target.has_wgmma))
+        turned = reshaped(widened, TransposeMma(registers=target.has_wgmma))
         made, ctas = _chosen(turned, chosen, shared_bytes, blocks, staged=turned is not widened)
         if WGMMA_WARPS in made.hints:
             if ctas:

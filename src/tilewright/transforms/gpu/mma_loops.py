@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.memory import SharedInsert, SharedLoad
@@ -104,12 +106,22 @@ def _is_overwritten(operand: Value) -> bool:
     return isinstance(op, StageOperand) and op.buffer is None and op.copies == 1
 
 
-def is_computed_from(value: Value, source: Value) -> bool:
-    """Whether ``value`` is made of ``source`` in registers."""
-    return isinstance(value.type, TileType) and source in reachable(
-        [value],
-        lambda v: v.op.operands if v.op is not None and (v.op.spec.elementwise or isinstance(v.op, Reshape)) else (),
-    )
+def turns_from(source: Value, value: Value) -> set[bool]:
+    """Whether ``value`` is made of the transpose of ``source``, of each way on which it is computed from it in
+    registers, element by element; none for what is not."""
+
+    def before(at: tuple[Value, bool]) -> Iterable[tuple[Value, bool]]:
+        turned, op = at[1], at[0].op
+        if isinstance(op, Permute):
+            return [(op.x, turned ^ (op.axes[-1] != len(op.axes) - 1))]
+        return [(x, turned) for x in op.operands] if op is not None and is_by_element(op) else []
+
+    found = reachable([(value, False)], before) if isinstance(value.type, TileType) else ()
+    return {turned for v, turned in found if v is source}
+
+
+def is_by_element(op: Op) -> bool:
+    return op.spec.elementwise or isinstance(op, Reshape)
 
 
 def readers(value: Value) -> set[Wgmma]:

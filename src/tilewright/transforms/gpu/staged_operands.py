@@ -135,6 +135,18 @@ def tiles_loaded_for(operand: Value) -> list[LoadView]:
     return whole or [op for op in loads if op.result.tile.size * _MOST_PACKED >= operand.tile.size]
 
 
+def is_computed_from_tiles(operand: Value) -> bool:
+    """Whether ``operand`` is computed element by element from tiles of as many elements of 16 bits as well, which are
+    loaded beside it: of such ``ldmatrix`` gives each thread what it multiplies of a left operand."""
+    if operand.tile.element.bytes != 2 or operand.tile.rank != 2:
+        return False
+    loads = tiles_loaded_for(operand)
+    through = {op for load in loads for op in path_to(operand, load)}
+    others = [op for op in through if not isinstance(op, (Permute, Reshape))]
+    alike = all(load.result.tile.element.bytes == 2 and load.result.tile.size == operand.tile.size for load in loads)
+    return alike and bool(others) and all(op.spec.elementwise for op in others)
+
+
 def path_to(operand: Value, load: LoadView) -> set[Op]:
     """The ops that compute ``operand`` from what is loaded, in the block of ``load``, without an MMA op."""
     before = set(_slice(operand))

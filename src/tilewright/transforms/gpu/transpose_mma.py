@@ -19,7 +19,7 @@ from tilewright.ir.ops.memory import LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.reachable import operands_within, reachable
 from tilewright.ir.rewrite import Rewriter
-from tilewright.transforms.gpu.staged_operands import is_only_added, tiles_loaded_for
+from tilewright.transforms.gpu.staged_operands import is_computed_from_tiles, is_only_added, tiles_loaded_for
 
 
 class DropUnitBatches:
@@ -45,17 +45,17 @@ class TransposeMma:
     columns, and lets loops carry their accumulators transposed. In attention the left operand may also be computed from
     such a product: that of the transposes is then the right one, through shared memory.
 
-    So it does those of ``tfloat32`` with a right operand that lies across k, if they have no fewer rows than columns:
-    warp groups read a left one from registers.
+    So it does those of ``tfloat32`` with a right operand that lies across k, if they have no fewer rows than columns,
+    and those of 16 bits whose right operand alone is computed: warp groups read a left one from registers.
     Runs before ``choose-wgmma``; ``canonicalize`` removes the permutations that meet.
     """
 
     name: ClassVar[str] = "transpose-mma"
-    tfloat32: bool = False
+    registers: bool = False
 
     def run(self, function: Function) -> Function:
-        mmas = function.ops_of(Mma)
-        return _Transposer(self.tfloat32).changed(function) if _are_transposable(mmas) else function
+        few = _are_transposable(function.ops_of(Mma))
+        return _Transposer(few, self.registers).changed(function)
 
 
 class _Shaper(Rewriter):
@@ -156,6 +156,14 @@ def _lies_across_k(op: Mma) -> bool:
     return is_only_added(op) and [_contiguous_axis(v) for v in (op.x, op.y)] == [1, 1]
 
 
+def _has_computed_right(op: Mma) -> bool:
+    """Whether the right operand of a product of 16 bits is computed from tiles that are loaded for it, and the left one
+    is loaded, with columns for a warp group."""
+    *batches, rows, columns = op.acc.tile.shape
+    suits = not batches and rows % 8 == 0 and rows <= MOST_COLUMNS and columns % ROWS == 0 and is_only_added(op)
+    return suits and isinstance(operand_source(op.x), LoadView) and is_computed_from_tiles(op.y)
+
+
 def _contiguous_axis(value: Value) -> int | None:
     """The axis of a tile of rank 2 along which what is loaded for it lies in memory."""
     turned = False
@@ -190,12 +198,14 @@ class _Dropper(_Shaper):
 
 
 class _Transposer(_Shaper):
-    def __init__(self, tfloat32: bool) -> None:
+    def __init__(self, few_rows: bool, registers: bool) -> None:
         super().__init__()
-        self.tfloat32 = tfloat32
+        self.few_rows, self.registers = few_rows, registers
 
     def takes(self, op: Mma) -> bool:
-        return _has_few_rows(op) or (self.tfloat32 and _lies_across_k(op))
+        if self.few_rows and _has_few_rows(op):
+            return True
+        return self.registers and (_lies_across_k(op) or _has_computed_right(op))
 
     def inward(self, value: Value, b: Builder) -> Value:
         return b.emit(Permute, value, axes=(1, 0))

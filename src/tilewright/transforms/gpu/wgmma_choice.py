@@ -31,6 +31,7 @@ from tilewright.ir.types import SharedType
 from tilewright.transforms.gpu.mma_loops import LEAST_DEPTH
 from tilewright.transforms.gpu.staged_operands import (
     Staged,
+    is_computed_from_tiles,
     is_only_added,
     path_to,
     staged_operands,
@@ -138,7 +139,7 @@ def choose(function: Function, options: Options) -> Choice:
     inside = _inside(found) | _paths(found, made)
     left = [(op, v) for op, (x, y) in found.items() for v, o in ((op.x, x), (op.y, y)) if o is None]
     left = [(op, v) for op, v in left if v is op.y or v in made]
-    converted = dict(filter(None, (_converted(op, v, plan, reads, inside) for op, v in left)))
+    converted = dict(pair for op, v in left for pair in _converted(op, v, plan, reads, inside))
     if stores and warps is not None and warps > GROUP_WARPS:
         converted |= _added_last(function, plan, found)
     if options.target.has_tensor_memory:  # where none reads registers
@@ -168,15 +169,19 @@ def staged_copies(op: Mma) -> int:
 
 def _converted(
     op: Mma, operand: Value, plan: LoweringPlan, reads: set[Op], inside: set[Op]
-) -> tuple[LoadView, Operand] | None:
-    """What is loaded for an ``operand`` of ``op``, which threads convert or compute, if the TMA unit can copy it: for
-    that alone, or ``inside`` of what goes to MMA ops."""
-    loads = tiles_loaded_for(operand)
-    load = loads[0] if len(loads) == 1 else None
-    d = None if load is None else plan.descriptors.get(load)
-    if load is None or d is None or d.needs_realign:
+) -> list[tuple[LoadView, Operand]]:
+    """The tiles that are loaded for an ``operand`` of ``op``, which threads convert or compute, if the TMA unit can
+    copy them all: for that alone, or ``inside`` of what goes to MMA ops."""
+    found = [_copied(op, operand, load, plan, reads, inside) for load in tiles_loaded_for(operand)]
+    return [(o.load, o) for o in found if o is not None] if None not in found else []
+
+
+def _copied(
+    op: Mma, operand: Value, load: LoadView, plan: LoweringPlan, reads: set[Op], inside: set[Op]
+) -> Operand | None:
+    d, ops = plan.descriptors.get(load), path_to(operand, load)
+    if d is None or d.needs_realign:
         return None
-    ops = path_to(operand, load)
     seen = {user for v in (load.result, *(o.results[0] for o in ops)) if v is not operand for user in v.users}
     if not seen <= ops | inside | {op}:
         return None
@@ -186,7 +191,7 @@ def _converted(
         return None
     if found.bytes % SWIZZLED_ALIGNMENT:  # of few rows, of which several are packed into one
         return None
-    return load, Operand(load, d, found, frozenset(ops))
+    return Operand(load, d, found, frozenset(ops))
 
 
 def _is_kept(operand: Value, how: Staged, plan: LoweringPlan, reads: set[Op], target: GpuTarget) -> bool:
@@ -195,10 +200,7 @@ def _is_kept(operand: Value, how: Staged, plan: LoweringPlan, reads: set[Op], ta
     op = next(iter(operand.users))
     if how.load is not None or not isinstance(op, Mma) or op.x is not operand or target.has_tensor_memory:
         return False
-    found = _converted(op, operand, plan, reads, set()) if is_only_added(op) else None
-    if found is None or found[0].result.tile.element.bytes != operand.tile.element.bytes:
-        return False
-    return all(through.spec.elementwise or isinstance(through, Reshape) for through in found[1].through)
+    return is_only_added(op) and is_computed_from_tiles(operand) and bool(_converted(op, operand, plan, reads, set()))
 
 
 def _turned_lefts(mmas: Sequence[Mma], plan: LoweringPlan, reads: set[Op]) -> dict[Value, Staged]:
@@ -211,13 +213,12 @@ def _turned_lefts(mmas: Sequence[Mma], plan: LoweringPlan, reads: set[Op]) -> di
         size = op.x.tile.element.bytes
         if not alone or size != 4 or op.x.tile.shape[1] * size < LEAST_DEPTH or not is_only_added(op):
             continue
-        fetched = _converted(op, op.x, plan, reads, set())
-        if fetched is None or fetched[1].type.layout.images(OFFSET)[0] != (0, 1):
+        fetched = [operand for _, operand in _converted(op, op.x, plan, reads, set())]
+        if len(fetched) != 1 or fetched[0].type.layout.images(OFFSET)[0] != (0, 1):
             continue
-        through = fetched[1].through
-        moved = all(isinstance(o, (Permute, Reshape)) or o in plan.rounded for o in through)
-        if moved and sum(isinstance(o, Permute) for o in through) == 1:
-            lefts[op.x] = Staged(fetched[1].type)
+        turns = [o for o in fetched[0].through if o not in plan.rounded and not isinstance(o, Reshape)]
+        if len(turns) == 1 and isinstance(turns[0], Permute):
+            lefts[op.x] = Staged(fetched[0].type)
     return lefts
 
 

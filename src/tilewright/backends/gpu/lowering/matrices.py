@@ -82,7 +82,7 @@ def matrices_along(offsets: LinearLayout, item: int) -> Matrices | None:
 
 
 def matrices_across(offsets: LinearLayout, item: int) -> Matrices | None:
-    """How ``ldmatrix`` loads elements of one or two bytes, transposed in pairs of bytes: a lane has one of these of two
+    """How elements of one or two bytes are transposed in pairs of bytes: a lane has one of these of two
     rows in a word, those of other lanes are beside it and below; None where it does not."""
     registers, lanes, row = offsets.bases(REGISTER), offsets.bases(LANE), _ROW // item
     along = [1 << i for i in range((row - 1).bit_length())]
@@ -106,17 +106,22 @@ def _shared_store(cx: Context, op: SharedStore) -> None:
     buffer, t = cx.buffers[op.buffer], op.value.tile
     offsets = buffer.type.layout.invert_and_compose(op.value.layout)
     fits = cx.target.capability >= _CAPABILITY and not t.is_pointer and t.element.bitwidth in (8, 16)
-    found = matrices_along(offsets, t.element.bytes) if fits and offsets.is_injective else None
+    fits &= offsets.is_injective
+    along = matrices_along(offsets, t.element.bytes) if fits else None
+    found = along or (matrices_across(offsets, t.element.bytes) if fits else None)
     if found is None:
         MEMORY_RULES[SharedStore](cx, op)
         return
+    transposed = ".trans" if along is None else ""
     values = cx.of(op.value)
     for words, address, more in found.instructions(cx, buffer.address, t.element.bytes):
-        _store(cx, address, more, packed_words(cx, [values[r] for word in words for r in word], buffer.type.dtype))
+        stored = packed_words(cx, [values[r] for word in words for r in word], buffer.type.dtype)
+        _store(cx, address, more, stored, transposed)
 
 
-def _store(cx: Context, address: ir.Value, more: str, words: Sequence[ir.Value]) -> None:
-    cx.asm(f"stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0{more}], {{$1, $2, $3, $4}};", [], [address, *words])
+def _store(cx: Context, address: ir.Value, more: str, words: Sequence[ir.Value], transposed: str = "") -> None:
+    text = f"stmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16 [$0{more}], {{$1, $2, $3, $4}};"
+    cx.asm(text, [], [address, *words])
 
 
 def _shared_load(cx: Context, op: SharedLoad) -> None:
