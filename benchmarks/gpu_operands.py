@@ -20,11 +20,22 @@ _TILES = (64, 64, 64), (64, 128, 64), (128, 64, 64), (128, 128, 32), (128, 128, 
 _FEW_ROWS = (16, 64, 128), (16, 128, 128), (32, 64, 128)
 _TOLERANCE = 4e-3
 _REPETITIONS = 12  # milliseconds
-_LEFT: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "clamped": lambda a, more: a.clamp(min=0),
-    "scaled": lambda a, more: a * more,
-    "activated": lambda a, more: torch.nn.functional.silu(a.float()).to(a.dtype),
+_Product = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+_silu = torch.nn.functional.silu
+_FORMS: dict[str, _Product] = {  # of both operands, and what is read beside them
+    "clamped": lambda a, more, b: a.clamp(min=0).float() @ b.float(),
+    "scaled": lambda a, more, b: (a * more).float() @ b.float(),
+    "activated": lambda a, more, b: _silu(a.float()).to(a.dtype).float() @ b.float(),
+    "gated": lambda a, more, b: (a * more).float() @ b.float(),
+    "right_clamped": lambda a, more, b: a.float() @ b.clamp(min=0).float(),
+    "right_scaled": lambda a, more, b: a.float() @ (b * more[:, None]).float(),
+    "right_activated_turned": lambda a, more, b: a.float() @ _silu(b.float()).to(b.dtype).float().T,
+    "both_scaled": lambda a, more, b: (a * more).float() @ (b * more[:, None]).float(),
+    "strided": lambda a, more, b: a[:, ::2].float() @ b.float(),
+    "permuted": lambda a, more, b: a[:, more[: len(b)].long()].float() @ b.float(),
+    "right_rows_of_steps": lambda a, more, b: a.float() @ b[more[: len(b)].long()].float(),
 }
+_BY_NUMBERS = "permuted", "rows_of_steps", "right_rows_of_steps"
 
 
 _WEIGHTS = {"weights": torch.int8, "packed_weights": torch.int32, "halves_of_bytes": torch.uint8}
@@ -47,19 +58,22 @@ def weights_of(kernel: str, size: int, k: int, like: torch.Tensor) -> tuple[torc
     return b, scales, (plain.to(like.dtype).reshape(size, -1, k) * scales[:, :, None]).reshape(size, size).T
 
 
-def extra_of(kernel: str, size: int, m: int, k: int, like: torch.Tensor) -> torch.Tensor:
-    """What ``kernel`` reads beside its operands: scales, or numbers of rows."""
-    if not kernel.endswith("of_steps"):
-        return torch.rand(size, device="cuda").to(like.dtype) + 0.5
-    return torch.randint(0, size, ((size // m + size // k) * m,), device="cuda", dtype=torch.int32)
+def operands_of(kernel: str, size: int, rows: int, m: int, k: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    """The left operand, what ``kernel`` reads beside both (scales, numbers of rows or a matrix), and the right one."""
+    a, b = (torch.randn(count, size, device="cuda", dtype=dtype) / 8 for count in (rows, size))
+    if kernel in _BY_NUMBERS:
+        more = torch.randint(0, size, ((size // m + size // k) * m,), device="cuda", dtype=torch.int32)
+    elif kernel == "gated":
+        more = torch.rand_like(a) + 0.5
+    else:
+        more = torch.rand(size, device="cuda").to(dtype) + 0.5
+    return [torch.cat([a, a], 1) if kernel == "strided" else a, more, b]
 
 
 def expected_of(kernel: str, a: torch.Tensor, more: torch.Tensor, b: torch.Tensor, m: int, k: int) -> torch.Tensor:
     """The product in float32."""
-    if kernel == "right_rows_of_steps":
-        return a.float() @ b[more[: len(b)].long()].float()
-    if kernel in _LEFT:
-        return _LEFT[kernel](a, more).float() @ b.float()
+    if kernel != "rows_of_steps":
+        return _FORMS[kernel](a, more, b)
     steps, rows = a.shape[1] // k, torch.arange(len(a), device="cuda")
     chosen = [a[more[rows + step * m].long(), step * k : (step + 1) * k] for step in range(steps)]
     return torch.cat(chosen, 1).float() @ b.float().T
@@ -71,13 +85,12 @@ def compare(
     """The TFLOP/s of each side that runs it, and is right."""
     m, n, k = tile
     torch.manual_seed(0)
-    a, b = (torch.randn(count, size, device="cuda", dtype=dtype) / 8 for count in (rows, size))
+    a, more, b = operands_of(kernel, size, rows, m, k, dtype)
     c, grid = torch.empty(rows, size, device="cuda", dtype=dtype), (-(-rows // m), size // n)
     if kernel in _WEIGHTS:
         b, more, right = weights_of(kernel, size, k, a)
         expected = a.float() @ right.float()
     else:
-        more = extra_of(kernel, size, m, k, a)
         expected = expected_of(kernel, a, more, b, m, k)
     runs: dict[str, Callable[[], None]] = {}
     for side in sides:
@@ -102,7 +115,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--rows", type=int, help="of the left operand, fewer than 64 for weights alone (default: SIZE)")
     parser.add_argument("--dtype", default="bfloat16")
-    parser.add_argument("--kernels", nargs="+", default=[*_LEFT, "rows_of_steps", "right_rows_of_steps", *_WEIGHTS])
+    parser.add_argument("--kernels", nargs="+", default=[*_FORMS, "rows_of_steps", *_WEIGHTS])
     parser.add_argument("--turns", type=int, default=5)
     args = parser.parse_args()
     rows, size = args.rows or args.size, args.size

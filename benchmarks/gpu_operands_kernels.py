@@ -96,3 +96,84 @@ def halves_of_bytes(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: 
         total = ct.mma(ct.load(a, (i, 2 * k), (M, K)), low * scales, total)
         total = ct.mma(ct.load(a, (i, 2 * k + 1), (M, K)), high * scales, total)
     ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def right_clamped(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The right operand is clamped."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        total = ct.mma(ct.load(a, (i, k), (M, K)), ct.maximum(ct.load(b, (k, j), (K, N)), 0), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def right_scaled(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Each step scales the rows of its right operand."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        y = ct.load(b, (k, j), (K, N)) * ct.load(more, (k,), (K,))[:, None]
+        total = ct.mma(ct.load(a, (i, k), (M, K)), y, total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def right_activated_turned(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """SiLU of the right operand, which lies along k."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        y = ct.load(b, (j, k), (N, K)).astype(ct.float32)
+        y = (y / (1 + ct.exp(-y))).astype(b.dtype)
+        total = ct.mma(ct.load(a, (i, k), (M, K)), ct.transpose(y), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def gated(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The left operand is a product of two tiles."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K)) * ct.load(more, (i, k), (M, K))
+        total = ct.mma(x, ct.load(b, (k, j), (K, N)), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def both_scaled(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Each step scales both operands."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        scales = ct.load(more, (k,), (K,))
+        y = ct.load(b, (k, j), (K, N)) * scales[:, None]
+        total = ct.mma(ct.load(a, (i, k), (M, K)) * scales[None, :], y, total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def strided(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Every other element of the rows of its left operand, by a gather."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    rows = i * M + ct.arange(M, dtype=ct.int32)
+    for k in range(ct.cdiv(b.shape[0], K)):
+        columns = 2 * (k * K + ct.arange(K, dtype=ct.int32))
+        x = ct.gather(a, (rows[:, None], columns[None, :]))
+        total = ct.mma(x, ct.load(b, (k, j), (K, N)), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def permuted(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The columns of its left operand by numbers that each step loads."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    rows = i * M + ct.arange(M, dtype=ct.int32)
+    for k in range(ct.cdiv(b.shape[0], K)):
+        x = ct.gather(a, (rows[:, None], ct.load(more, (k,), (K,))[None, :]))
+        total = ct.mma(x, ct.load(b, (k, j), (K, N)), total)
+    ct.store(c, (i, j), total.astype(c.dtype))

@@ -19,14 +19,13 @@ from tilewright.ir.ops.gpu.wgmma import ROWS
 from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
-from tilewright.ir.reachable import reachable
 from tilewright.transforms.canonicalize import Canonicalize
 from tilewright.transforms.expand_views import ExpandViews
 from tilewright.transforms.gpu.layout_choice import widest_access
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.lowering import reshaped
-from tilewright.transforms.gpu.pipeline_loads import A_VECTOR, COPY_BYTES
+from tilewright.transforms.gpu.pipeline_loads import COPY_BYTES
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_steps import SplitSteps
 from tilewright.transforms.gpu.transpose_mma import TransposeMma
@@ -37,10 +36,9 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here: all of GPUs with a memory for accumulators,
-    which only others use; on Hopper those with operands of 16 bits that threads compute, but for left ones of one tile
-    and what is only converted, or gather through registers, but none of a kernel with lists, as only here launches pass
-    these without a copy; on other GPUs those with operands that lie in memory so that threads load less than four bytes
-    at once. See benchmarks/results/gpu_products.md."""
+    which only others use; on Hopper those whose operands of 16 bits are both computed, and not only converted, but none
+    of a kernel with lists, which only here launches pass without a copy; on other GPUs those with operands that lie in
+    memory so that threads load less than four bytes at once. See benchmarks/results/gpu_products.md."""
     mmas = function.ops_of(MmaOp)
     if not mmas or not all(op.x.tile.element.is_floating for op in mmas):
         return False
@@ -67,10 +65,10 @@ def _is_loaded_singly(function: Function, target: GpuTarget) -> bool:
 
 def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
     """Whether warp groups do not multiply all MMA ops, which may be divided and transposed for them, but for small ones
-    and all of float32 and float64, or threads put an operand of 16 bits into shared memory through registers, but for a
-    right one that is converted."""
+    and all of float32 and float64, or threads compute both operands of 16 bits, or convert a right one from what they
+    gather."""
     optimized = with_resolved_hints(optimize(function), target)
-    divided = reshaped(run_passes(optimized, (SplitMma(target), SplitSteps())), TransposeMma())
+    divided = reshaped(run_passes(optimized, (SplitMma(target), SplitSteps())), TransposeMma(registers=True))
     divided = run_passes(divided, (LegalizeMma(),))
     choice = AnalysisManager(divided).get(choose, Options(target, realign=True))
     for op in divided.walk():
@@ -80,22 +78,9 @@ def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
         elif isinstance(op, Mma) and op.y.tile.element.bytes == 2:
             left, right = choice.mmas[op]
             cast = isinstance(op.y.op, Cast) and isinstance(operand_source(op.y), Load)
-            made = (v for v in (op.x, op.y) if not isinstance(operand_source(v), LoadView))  # not only converted
-            staged = [choice.staged[v].load for v in made if v in choice.staged]
-            if not all(_is_copied(load, divided) for load in staged):
+            computed = op.y in choice.staged and choice.staged[op.y].load is None
+            if left is right is None and computed and not isinstance(operand_source(op.y), LoadView):
                 return True
             if cast and left is not None and right is None:
                 return True
     return False
-
-
-def _is_copied(load: Load | None, function: Function) -> bool:
-    """Whether threads copy what they ``load`` past registers, from where they know before the step, or find by few
-    numbers."""
-    if load is None:
-        return False
-    _, vector = widest_access(load, AnalysisManager(function).get(Contiguity))
-    within = reachable([load.ptrs], lambda v: v.op.operands if v.op is not None and v.op.block is load.block else ())
-    found = [v for v in within if isinstance(v.op, (Load, LoadView))]
-    few = all(v.tile.size * A_VECTOR <= load.result.tile.size for v in found)
-    return few and vector * load.result.tile.element.bytes >= COPY_BYTES[0]
