@@ -75,15 +75,6 @@ def test_offsets_within_a_tile_have_32_bits() -> None:
     assert "iota() {type = !i32[64]}" in text and "i64[" not in text
 
 
-def test_accesses_that_are_kept_keep_their_view() -> None:
-    again = "  %u = load_view(%w, [%i]) {in_bounds = (true)} : f16[64]\n  print"
-    function = parse_function(TEXT.replace("IN", "true").replace("  print", again))
-    first, second = function.ops_of(LoadView)
-    LowerViews([second]).apply(function)
-    assert function.ops_of(LoadView) == [second] and first not in function.walk()
-    assert len(function.ops_of((MakeTensorView, MakePartitionView))) == 2
-
-
 def test_nothing_to_do_gives_the_argument_back() -> None:
     function = parse_function("func @f() {\n  return()\n}\n")
     assert LowerViews().run(function) is function

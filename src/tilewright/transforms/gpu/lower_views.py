@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,26 +20,23 @@ from tilewright.transforms.base import InPlacePass
 _OF_VIEWS = (memory.MakeTensorView, memory.MakePartitionView, memory.ViewMemoryOp)
 
 
-@dataclass(frozen=True)
 class LowerViews(InPlacePass):
     """Turns accesses to tiles of views into accesses through pointers, masked where a tile may leave its array.
 
     The address of the tile is a scalar, computed in 64 bits; within the tile offsets have 32 bits, unless extents or
-    strides have 64 or the offsets could need more. Accesses that are ``kept`` stay, as the TMA unit does these.
+    strides have 64 or the offsets could need more.
     Runs after the passes on Tile IR, which know views, and before layouts are assigned, which depends on addresses.
     """
 
-    kept: Collection[Op] = ()
     name: ClassVar[str] = "lower-views"
 
     def change(self, function: Function) -> bool:
         lowering = _Lowering(function)
-        ops = [op for op in function.ops_of(_OF_VIEWS) if op not in self.kept]
+        ops = function.ops_of(_OF_VIEWS)
         for op in ops:
             lowering.lower(op)
-        for op in reversed(ops):
-            if not any(v.users for v in op.results):  # of views that accesses still need
-                op.erase()
+        for op in reversed(ops):  # when nothing uses the views any more
+            op.erase()
         return bool(ops)
 
 

@@ -29,9 +29,7 @@ from tilewright.ir.ops import shape as shape_ops
 from tilewright.ir.ops.arith import Bitcast, Cast
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
-from tilewright.ir.rewrite import clone_function
 from tilewright.transforms.gpu.lower_reports import LOCAL, LOCAL_ALIGNMENT
-from tilewright.transforms.gpu.lower_views import LowerViews
 
 
 @dataclass(frozen=True)
@@ -53,17 +51,15 @@ _PLAIN = Constraints()
 
 def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], how: Constraints = _PLAIN) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton."""
-    function = clone_function(function)
     analyses = AnalysisManager(function)
+    facts = analyses.get(IntegerRanges)
     plan = analyses.get(plan_lowering, target, how.descriptors, how.realign)
-    LowerViews(frozenset(plan.descriptors)).apply(function)
     register_operand: dict[Op, int] = {}
     if target.has_wgmma:
         register_operand = register_operands(function, plan)
         plan = replace(plan, descriptors=cut_stores(function, plan, register_operand))
     by_tma = frozenset(op for op in plan.descriptors if isinstance(op, memory_ops.StoreView))
     ordering = BarrierInsertion(function, analyses.get(AliasAnalysis), by_tma)
-    facts = analyses.get(IntegerRanges)
     s = LoweringState(function, Writer(target, how.hide_divisibility), dialect, facts, plan, ordering, register_operand)
     parameters, types = [], []
     used = _divisors(function)
@@ -168,9 +164,11 @@ _VALUES: dict[type[Op], Callable[[LoweringState, Any], Val]] = {
     ),
 }
 _EFFECTS: dict[type[Op], Callable[[LoweringState, Any], None]] = {
+    memory_ops.MakeTensorView: views.tensor_view,
+    memory_ops.MakePartitionView: views.partition_view,
     memory_ops.Store: memory.store,
     memory_ops.StoreView: views.store_view,
-    **dict.fromkeys((memory_ops.MakeTensorView, memory_ops.MakePartitionView), lambda s, op: None),  # of descriptors
+    memory_ops.AtomicView: views.atomic_view,
     memory_ops.Assume: lambda s, op: None,  # a promise
     Exit: _exit,
 }

@@ -16,7 +16,17 @@ from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.types import TileType, Type
 
+Extent = int | Val
 LARGEST_TENSOR = 1 << 20  # elements; Triton's limit
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor view: static extents and strides are numbers."""
+
+    base: Val
+    shape: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
 
 
 @dataclass(eq=False)
@@ -31,6 +41,7 @@ class LoweringState:
     ordering: BarrierInsertion
     register_operand: Mapping[Op, int]  # MMA ops, and which operand is not in shared memory
     _values: dict[Value, Val] = field(default_factory=dict)
+    _views: dict[Value, View] = field(default_factory=dict)
     descriptors: dict[Descriptor, Val] = field(default_factory=dict)
 
     @property
@@ -50,6 +61,12 @@ class LoweringState:
         element_, shape = self.tensor_type(value)
         assert (to.element, to.shape) == (element_, shape), (value, to)
         self._values[value] = to
+
+    def view(self, value: Value) -> View:
+        return self._views[value]
+
+    def bind_view(self, value: Value, to: View) -> None:
+        self._views[value] = to
 
     def tensor_type(self, value: Value) -> tuple[str, Shape]:
         """Element type and shape in TTIR."""
