@@ -124,6 +124,21 @@ def softmax(x, out, T: ct.Constant[int]):
 
 
 @ct.kernel
+def combined(x, out, T: ct.Constant[int]):
+    """With reductions of what all blocks load, one that multiplies by what all know."""
+    v, first = ct.load(x, (ct.bid(0), 0), (1, T)), ct.load(x, (0, 0), (1, T))
+    ct.store(out, (ct.bid(0), 0), v + ct.sum(first, axis=1, keepdims=True))
+
+
+@ct.kernel
+def captured(x, out, T: ct.Constant[int]):
+    """A combiner depends on the block."""
+    v = ct.load(x, (0, 0), (1, T))
+    total = ct.reduce(v, 1, lambda a, b: ct.maximum(ct.maximum(a, b), 0.1 * ct.bid(0) * ct.num_blocks(1)), -100.0)
+    ct.store(out, (ct.bid(0), 0), ct.load(x, (ct.bid(0), 0), (1, T)) + total[:, None])
+
+
+@ct.kernel
 def transposed(x, out, M: ct.Constant[int], N: ct.Constant[int]):
     i, j = ct.bid(0), ct.bid(1)
     ct.store(out, (j, i), ct.transpose(ct.load(x, (i, j), (M, N))))
@@ -145,6 +160,8 @@ def cases(width: int) -> list[tuple[Any, tuple[int, ...], tuple[Any, ...]]]:
         (turned, (width, 3), (x, r.random((width, 32), np.float32), np.zeros_like(x), 32)),
         (turned, (width + 1, 3), (x, r.random((width, 32), np.float32), np.zeros_like(x), 32)),
         (softmax, (width,), (x[:, :100].copy(), np.zeros((width, 100), np.float32), 128)),
+        (combined, (width,), (x, np.zeros_like(x), 64)),
+        (captured, (width, 1), (x, np.zeros_like(x), 64)),
         (
             transposed,
             (width, 2),

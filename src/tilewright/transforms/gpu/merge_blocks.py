@@ -52,7 +52,14 @@ def _is_known(op: Op) -> bool:
         return op.is_weak
     if isinstance(op, memory.AtomicRmw):
         return not op.result.users
-    return isinstance(op, _OTHERS) or op.spec.elementwise
+    return op.spec.elementwise or (isinstance(op, _OTHERS) and all(map(_is_closed, op.regions)))
+
+
+def _is_closed(region: Block) -> bool:
+    """Whether what ``region`` computes follows from its arguments, and differs among blocks by nothing else."""
+    made = {*region.args, *(v for op in region.ops for v in op.results)}
+    known = (op.spec.elementwise or isinstance(op, Constant) or op.spec.terminator for op in region.ops)
+    return all(known) and all(v in made for op in region.ops for v in op.operands)
 
 
 def _size(op: memory.MemoryOp) -> int:
@@ -91,6 +98,8 @@ class _Merger(Rewriter):
         return replace(made, params=params, hints=hints)
 
     def block(self, block: Block, values: ValueMap) -> Block:
+        if block.parent is not None:
+            return super().block(block, values)
         copied = open_block(block, values)
         b = Builder(copied, block.ops[0].loc)
         width = copied.add_arg(I32, _WIDTH)
