@@ -94,3 +94,21 @@ def test_a_branch_that_leaves_the_loop_stays() -> None:
         }
         """
     check(DeadCodeElimination(), text, text)
+
+
+def test_what_a_combiner_captures_stays() -> None:
+    """Also for an op in it that does not matter."""
+    text = """
+        func @f(%p: ptr<f32>[8] = "x".base, %q: ptr<f32> = "y".base) {
+          %0 = constant() {value = 2.0, type = !f32} : f32
+          %1 = load(%p, _, _) : f32[8]
+          %2 = reduce([%1]) {axis = 0, identities = (0.0)} : f32 { ^(%a: f32, %b: f32)
+            %3 = mul(%a, %0) : f32
+            %4 = add(%a, %b) : f32
+            yield([%4])
+          }
+          store(%q, %2, _)
+          return()
+        }
+        """
+    check(DeadCodeElimination(), text, text)

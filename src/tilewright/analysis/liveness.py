@@ -67,6 +67,8 @@ class Liveness:
             self._keep(owner)
             if not owner.regions:
                 return
+            if not isinstance(owner, control.CONTROL_FLOW):  # but a combiner, which stays as it is
+                self.pending.extend(owner.captured())
         if isinstance(owner, CombiningOp):
             self.pending.extend(owner.body.terminator.operands)
         self.pending.extend(control.incoming(value) or ())
