@@ -97,9 +97,10 @@ class _Access:
     group: int | None = None  # the bit of an offset by which the bytes of warp groups differ, which are apart
     group_done: bool = False  # the warp groups have waited since, each for itself
     private: Op | None = None  # an allocation each of whose elements one thread accesses
-    copies: bool = False  # asynchronously, to where the MMA ops of one warp group read, for which threads have waited
+    copies: bool = False  # asynchronously, to where MMA ops of one warp group read in its ring, which threads wait for
     multiplies: bool = False  # by one warp group
     slot: _Slot | None = None
+    allocation: Op | None = None  # whose bytes these are
 
     @property
     def is_shared(self) -> bool:
@@ -110,7 +111,7 @@ class _Access:
             return False
         if self.is_shared:
             alone = self.private is not None and self.private is other.private
-            alone = alone or (self.copies and other.multiplies)
+            alone = alone or (self.copies and other.multiplies and self.allocation is other.allocation)
             meets = self.low < other.high and other.low < self.high and not alone and not self.is_in_other_slot(other)
             return meets and not (other.group_done and self.in_groups_with(other))
         if self.everything or other.everything:
@@ -249,14 +250,14 @@ class _Dependences(DependenceWalk[_Pending]):
         if isinstance(op, (memory.SharedMemoryOp, memory.AsyncCopy)):
             writes = not isinstance(op, (memory.SharedLoad, memory.SharedExtract, TmaStore))
             copies = isinstance(op, memory.AsyncCopy)
-            found: dict[str, Any] = {"group": _group(op), "private": _private(op), "slot": _slot(op.buffer)}
+            found: dict[str, Any] = {"group": _group(op), "private": _private(op), **_place(op.buffer)}
             yield _Access(writes, None, *_range(op.buffer), copies=copies, **found)
         if isinstance(op, (Wgmma, Tcgen05Mma)):
             layout = op.acc.layout if isinstance(op, Wgmma) else None
             one = layout is not None and layout.size(WARP) == GROUP_WARPS
             for operand in (op.x, op.y):
                 if isinstance(operand.type, SharedType):
-                    yield _Access(False, None, *_range(operand), multiplies=one, slot=_slot(operand))
+                    yield _Access(False, None, *_range(operand), multiplies=one, **_place(operand))
         if isinstance(op, memory.AsyncCopy):
             yield _Access(False, self._alias.underlying_object(op.ptrs))
         if isinstance(op, MemoryOp) and self._alias.effect(op):
@@ -296,6 +297,10 @@ def _private(op: memory.SharedMemoryOp | memory.AsyncCopy) -> Op | None:
             layouts.add(access.result.layout if isinstance(access, memory.SharedLoad) else None)
     (layout, *others) = layouts
     return allocation if not others and layout is not None and layout.is_injective else None
+
+
+def _place(buffer: Value) -> dict[str, Any]:
+    return {"slot": _slot(buffer), "allocation": _allocation(buffer)[0]}
 
 
 def _slot(buffer: Value) -> _Slot | None:

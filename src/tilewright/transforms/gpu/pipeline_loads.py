@@ -127,7 +127,7 @@ def _copy_gathered(function: Function) -> bool:
     """Put what threads load for the MMA ops of warp groups into rings; whether they load anything."""
     found: dict[Op, list[_StagedLoad]] = {}
     for op in function.ops_of(StageOperand):
-        if op.copies > 1:
+        if op.is_in_ring:
             assert isinstance(op.parent, For)
             found.setdefault(op.parent, []).append(_StagedLoad(op, _copied_for(op, op.parent)))
 

@@ -41,7 +41,7 @@ class StageStores(InPlacePass):
     def change(self, function: Function) -> bool:
         stager = _Stager(function)
         staged = [op for op in function.walk() if isinstance(op, (tma.Put, StageOperand))]
-        staged = [op for op in staged if isinstance(op, tma.Put) or op.copies == 1]  # others are in rings
+        staged = [op for op in staged if isinstance(op, tma.Put) or not op.is_in_ring]
         for op in staged:
             b = Builder.before(op)
             op.replace_by([stager.operand(op, b)] if isinstance(op, StageOperand) else stager.put(op, b))

@@ -13,6 +13,7 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.opdef import GPU_OPS, Effect, attribute, define, operand, operands, optional_operand
+from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.memory import READ_WRITE, shared
 from tilewright.ir.ops.gpu.tma import swizzle_of
 from tilewright.ir.ops.linear import MmaOp, mma_accepts
@@ -130,6 +131,11 @@ class StageOperand(Op):
     type: SharedType = attribute(SharedType)
     copies: int = attribute(int, default=1)
     waited: bool = attribute(bool, default=False)
+
+    @property
+    def is_in_ring(self) -> bool:
+        """Whether a loop puts it into a ring of copies: what is the same in all iterations has left it, and has one."""
+        return self.copies > 1 and isinstance(self.parent, For)
 
     def infer(self) -> tuple[Type, ...]:
         v, t = tile(self, self.value), self.type
