@@ -13,11 +13,12 @@ from llvmlite import ir
 from tilewright.backends.gpu.lowering.assembly import I32
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Rule, unsupported
 from tilewright.backends.gpu.lowering.memory import RULES as MEMORY_RULES
+from tilewright.backends.gpu.lowering.memory import accessed, widest
 from tilewright.backends.gpu.lowering.words import packed_words, unpacked_words
 from tilewright.ir.core import Op
 from tilewright.ir.effects import is_pure
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout
-from tilewright.ir.ops.gpu.memory import STAGERS, SharedCopy, SharedLoad, SharedStore
+from tilewright.ir.ops.gpu.memory import STAGERS, SharedCopy, SharedExtract, SharedLoad, SharedStore
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import STAGING_WARPS, Restage
 from tilewright.ir.span import sums
@@ -41,9 +42,9 @@ class Matrices:
     rows: tuple[int, ...]
     matrices: tuple[int, int]
 
-    def instructions(self, cx: Context, start: ir.Value, item: int) -> Iterator[Instruction]:
+    def instructions(self, cx: Context, start: ir.Value, item: int, part: int = 0) -> Iterator[Instruction]:
         """The registers of the words of four matrices, for each instruction; the address of a row for each lane, and
-        what is added to it, as text."""
+        what is added to it, as text. Offsets are those in a ``part``, whose own one has other bits."""
         b, warps = cx.builder, self.offsets.bases(WARP)
         # Lanes 8 i to 8 i + 7 give the addresses of the rows of matrix i.
         lanes = (*self.rows, *(self.offsets.bases(REGISTER)[bit] for bit in self.matrices))
@@ -55,7 +56,7 @@ class Matrices:
         for first in range(self.offsets.size(REGISTER)):
             if first & (each[-1] | four[-1]):
                 continue
-            offset = self.offsets.index(register=first)
+            offset = self.offsets.index(register=first) ^ part
             mixed, alone = offset & moving, offset & ~moving
             if mixed not in bases:
                 swizzled = b.xor(mine, cx.i32(mixed)) if mixed else mine
@@ -124,29 +125,31 @@ def _store(cx: Context, address: ir.Value, more: str, words: Sequence[ir.Value],
     cx.asm(text, [], [address, *words])
 
 
-def _shared_load(cx: Context, op: SharedLoad) -> None:
-    buffer = cx.buffers[op.buffer]
-    t = op.result.tile
-    offsets = buffer.type.layout.invert_and_compose(op.result.layout)
+def _shared_load(cx: Context, op: SharedLoad | SharedExtract) -> None:
+    t, place = op.result.tile, accessed(cx, op, op.result.layout)
     item = 0 if t.is_pointer else t.element.bytes
+    offsets, part = place.layout, place.part or 0
+    vector = op.vector if isinstance(op, SharedLoad) else widest(offsets, max(item, 1))
     across = matrices_across(offsets, item) if item in (1, 2) else None
-    along = matrices_along(offsets, item) if item in (1, 2, 4) and op.vector * item <= _WORD else None
+    along = matrices_along(offsets, item) if item in (1, 2, 4) and vector * item <= _WORD else None
     found = across or along
-    if found is None:
-        MEMORY_RULES[SharedLoad](cx, op)
+    if found is None or not isinstance(part, int) or part * item % _ROW:
+        MEMORY_RULES[type(op)](cx, op)
         return
-    load = _loads(cx, buffer, found, transposed=across is not None)
-    if _is_for_next_mma(op):
+    load = _loads(cx, place.buffer, found, part, transposed=across is not None)
+    if isinstance(op, SharedLoad) and _is_for_next_mma(op):
         cx.pending[op.result] = load
     else:
         cx.values[op.result] = [load(r) for r in range(offsets.size(REGISTER))]
 
 
-def _loads(cx: Context, buffer: Buffer, found: Matrices, *, transposed: bool) -> Callable[[int], ir.Value]:
+def _loads(
+    cx: Context, buffer: Buffer, found: Matrices, part: int = 0, *, transposed: bool
+) -> Callable[[int], ir.Value]:
     """What loads a register, with those that an instruction loads together, where it is asked for first."""
     how = ".trans" if transposed else ""
     text = f"ldmatrix.sync.aligned.m8n8.x4{how}.shared.b16 {{$0, $1, $2, $3}}, [$4%s];"
-    each = found.instructions(cx, buffer.address, buffer.type.dtype.bytes)
+    each = found.instructions(cx, buffer.address, buffer.type.dtype.bytes, part)
     instructions = {r: instruction for instruction in each for word in instruction[0] for r in word}
     values: dict[int, ir.Value] = {}
 
@@ -195,4 +198,9 @@ def _is_for_next_mma(op: SharedLoad) -> bool:
     return all(isinstance(o, (SharedLoad, SharedCopy, GpuMma)) or is_pure(o) for o in op.block.ops[first:last])
 
 
-RULES: dict[type[Op], Rule] = {SharedStore: _shared_store, SharedLoad: _shared_load, Restage: _restage}
+RULES: dict[type[Op], Rule] = {
+    SharedStore: _shared_store,
+    SharedLoad: _shared_load,
+    SharedExtract: _shared_load,
+    Restage: _restage,
+}

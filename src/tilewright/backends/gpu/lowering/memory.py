@@ -279,7 +279,7 @@ def _shared_copy(cx: Context, op: memory.SharedCopy) -> None:
 
 
 @dataclass(frozen=True)
-class _Offsets:
+class Offsets:
     """Where the elements of a thread lie in a buffer: for each register the byte offset from the ``address``.
 
     None in place of it where it needs an exclusive or with what the lane and the warp contribute.
@@ -324,8 +324,8 @@ def _groups(offsets: LinearLayout, vector: int) -> list[list[int]]:
 
 
 def _shared_load(cx: Context, op: memory.SharedLoad | memory.SharedExtract) -> None:
-    offsets, dtype = _accessed(cx, op, op.result.layout), op.type.dtype
-    vector = op.vector if isinstance(op, memory.SharedLoad) else _widest(offsets.layout, bytes_of(dtype))
+    offsets, dtype = accessed(cx, op, op.result.layout), op.type.dtype
+    vector = op.vector if isinstance(op, memory.SharedLoad) else widest(offsets.layout, bytes_of(dtype))
     words, layout = words_of(bytes_of(dtype), vector), offsets.layout
     masks, otherwise = None, 0
     if isinstance(op, memory.PaddedLoad):
@@ -344,7 +344,7 @@ def _shared_load(cx: Context, op: memory.SharedLoad | memory.SharedExtract) -> N
 
 def _shared_store(cx: Context, op: memory.SharedStore | memory.SharedInsert) -> None:
     value, vector = op.value, _vector_of(op)
-    offsets, dtype, values = _accessed(cx, op, value.layout), value.tile.dtype, cx.of(value)
+    offsets, dtype, values = accessed(cx, op, value.layout), value.tile.dtype, cx.of(value)
     words = words_of(bytes_of(dtype), vector)
     owned = owned_registers(value.layout)
     owner = cx.owner(value.layout)
@@ -368,7 +368,7 @@ def _vector_of(op: Op) -> int:
     return op.vector if isinstance(op, (memory.SharedLoad, memory.SharedStore)) else 1
 
 
-def _widest(offsets: LinearLayout, size: int) -> int:
+def widest(offsets: LinearLayout, size: int) -> int:
     """How many elements of a part, of ``size`` bytes each, one access of a thread has: what the index of the part adds
     to ``offsets`` is none of their lowest bits."""
     bits, bases = 0, [b for dim in offsets.names for b in offsets.bases(dim)]
@@ -379,11 +379,11 @@ def _widest(offsets: LinearLayout, size: int) -> int:
     return 1 << bits
 
 
-def _accessed(cx: Context, op: Any, layout: LinearLayout) -> _Offsets:
+def accessed(cx: Context, op: Any, layout: LinearLayout) -> Offsets:
     """The offsets of the elements of a tile; of a part, with those of its first one, which the indices give."""
     buffer = cx.buffers[op.buffer]
     if isinstance(op, (memory.SharedLoad, memory.SharedStore)):
-        return _Offsets(cx, buffer, buffer.type.layout.invert_and_compose(layout), None)
+        return Offsets(cx, buffer, buffer.type.layout.invert_and_compose(layout), None)
     shape = buffer.type.shape
     inside = LinearLayout.of(shape, {dim: layout.images(dim) for dim in layout.names})
     offsets = buffer.type.layout.invert_and_compose(inside)
@@ -403,7 +403,7 @@ def _accessed(cx: Context, op: Any, layout: LinearLayout) -> _Offsets:
             first = moved if first is None else cx.builder.xor(first, moved)
     if first is not None and known:
         first = cx.builder.xor(first, cx.i32(known))
-    return _Offsets(cx, buffer, offsets, first or known)
+    return Offsets(cx, buffer, offsets, first or known)
 
 
 def _barrier(cx: Context, op: memory.Barrier) -> None:
@@ -418,7 +418,7 @@ def _async_copy(cx: Context, op: memory.AsyncCopy) -> None:
     buffer, pointers = cx.buffers[op.buffer], cx.of(op.ptrs)
     layout, size = op.ptrs.layout, buffer.type.dtype.bytes * op.vector
     masks = None if op.mask is None else cx.of(op.mask)
-    offsets = _Offsets(cx, buffer, buffer.type.layout.invert_and_compose(layout), None)
+    offsets = Offsets(cx, buffer, buffer.type.layout.invert_and_compose(layout), None)
     owner = cx.owner(layout)
     firsts = [r for r in owned_registers(layout) if r % op.vector == 0]
     for r, (address, constant) in zip(firsts, offsets.addresses(firsts)):
