@@ -128,7 +128,8 @@ def test_the_passes_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("triton", reason="the package triton is not installed")
     assert inspect("--backend", "triton", "--target", "sm_90", "--stages", "--stage", "compile decisions") == 0
     text = capsys.readouterr().out
-    passes = [*(p.name for p in OPTIMIZE), "split-tiles", "lower-reports", "contract-fma"]
+    lowerings = "lower-mma-scaled", "lower-packing", "expand-views"
+    passes = [*(p.name for p in OPTIMIZE), "split-tiles", "lower-reports", *lowerings, "contract-fma"]
     assert re.findall(r"^==== (?:after )?(.*)\nfunc @shift", text, re.MULTILINE) == passes
     assert text.count("====") == len(passes) + 1
 

@@ -10,9 +10,11 @@ from support.irbuild import run
 from support.kernel_runs import seeds
 
 from tilewright.backends.cpu import BACKEND, compiler
+from tilewright.backends.cpu.codegen.pipeline import LOWERINGS
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.vector.features import HostFeatures
 from tilewright.ir.core import Function
+from tilewright.transforms.pipelines import run_passes
 
 
 def narrow(vector_bytes: int) -> Processor:
@@ -31,7 +33,7 @@ def memory_after(function: Function, arrays: Arrays) -> list[np.ndarray]:
 def test_optimization_changes_no_result(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     function, arrays = ProgramMaker(seed).make(14)
     optimized = memory_after(function, arrays)
-    monkeypatch.setattr(compiler, "optimize", lambda f: f)
+    monkeypatch.setattr(compiler, "optimize", lambda f: run_passes(f, LOWERINGS))
     without_passes = memory_after(function, arrays)
     processor = narrow((16, 32)[seed % 2])
     monkeypatch.setattr(compiler, "host", lambda: processor)

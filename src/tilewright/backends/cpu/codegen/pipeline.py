@@ -13,11 +13,14 @@ from tilewright.transforms.lower_packing import LowerPacking
 from tilewright.transforms.pipelines import HOIST, SIMPLIFY, run_passes
 from tilewright.transforms.raise_to_views import RaiseToViews
 
-PASSES: tuple[Pass, ...] = (
-    ClipViews(),  # first: of the bounds that are promised, BoundsCheckElimination proves again what it can
+LOWERINGS: tuple[Pass, ...] = (  # of what there is no code for
     LowerPacking(),
     ExpandViews(),  # so that slots across blocks hold scalars and tiles only
     LowerMmaScaled(float64),
+)
+PASSES: tuple[Pass, ...] = (
+    ClipViews(),  # first: of the bounds that are promised, BoundsCheckElimination proves again what it can
+    *LOWERINGS,
     UnrollShortLoops(),  # before folding, which finds what an iteration's number decides
     *SIMPLIFY,
     RaiseToViews(),  # after folding and CSE, so that equal indices are one value; what it leaves unused goes next
