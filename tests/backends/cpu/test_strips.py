@@ -56,11 +56,23 @@ def exchanged(x, y, out, R: ct.Constant[int], T: ct.Constant[int]):
     ct.store(out, (i, 0), total)
 
 
+@ct.kernel
+def branched(x, y, out, R: ct.Constant[int], T: ct.Constant[int]):
+    """A branch computes a tile of its own."""
+    i, total = ct.bid(0), ct.zeros((R, T), F32)
+    for k in range(ct.num_tiles(x, 1, (R, T))):
+        tile = ct.load(x, (i, k), (R, T), padding_mode=ZERO)
+        if k % 2 == 0:
+            tile = tile * tile + 1
+        total = total + tile
+    ct.store(out, (i, 0), total)
+
+
 def numbers(shape: tuple[int, int], dtype: Any) -> np.ndarray:
     return np.random.default_rng(0).integers(-9, 10, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("kernel", [products, moments, down, exchanged], ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", [products, moments, down, exchanged, branched], ids=lambda k: k.name)
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("columns", [16, 128, 512])
 def test_strips(kernel: Any, rows: int, columns: int) -> None:
@@ -72,7 +84,9 @@ def test_strips(kernel: Any, rows: int, columns: int) -> None:
         np.testing.assert_array_equal(*outs)
 
 
-@pytest.mark.parametrize("kernel, rows, goes", [(products, 4, True), (moments, 1, True), (down, 4, False)])
+@pytest.mark.parametrize(
+    "kernel, rows, goes", [(products, 4, True), (moments, 1, True), (down, 4, False), (branched, 4, False)]
+)
 def test_which_loops_go_by_strips(kernel: Any, rows: int, goes: bool) -> None:
     arrays = [np.zeros((64, 1024), np.float32) for _ in range(3)]
     function = optimize(specialization(kernel, (*arrays, rows, 128), "cpu").function)

@@ -51,7 +51,11 @@ def _strips(state: State, op: For) -> _Strips | None:
     *body, end = op.body.ops
     carried = op.body.args[1:]
     nests = [o for o in body if isinstance(o, LoopNest)]
-    if not nests or [n.results for n in nests] != [[v] for v in end.operands]:
+    if (
+        not nests
+        or len(op.body.ops_of(LoopNest)) > len(nests)
+        or [n.results for n in nests] != [[v] for v in end.operands]
+    ):
         return None
     if not all(o in nests or is_pure(o) or (isinstance(o, LoadView) and is_array_tile(o.result)) for o in body):
         return None
