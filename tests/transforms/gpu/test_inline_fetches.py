@@ -3,11 +3,19 @@ MMA ops have ended, those of the next one; text in and text out."""
 
 from __future__ import annotations
 
+from support.kernel_generator import KernelGenerator
+from support.kernel_runs import arguments
 from support.passes import check
 from transforms.gpu.test_specialize_warps import BARRIER, MAP, SUM, TILE, constants, copy, ring
 from transforms.gpu.test_specialize_warps import BEFORE as PRODUCT
 from transforms.gpu.test_specialize_warps import HEAD as ONE_CTA
 
+from tilewright.backends.gpu.compiler import compile_to_ptx
+from tilewright.gpu_runtime.constraints import Constraints
+from tilewright.ir.ops.gpu.barriers import MbarrierWait
+from tilewright.ir.ops.gpu.memory import SharedLoad
+from tilewright.ir.ops.gpu.tma import TmaLoad
+from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.inline_fetches import InlineFetches
 
 HEAD = ONE_CTA.replace("num_warps = 4", "num_warps = 4, ctas_of_sm = 2")
@@ -58,3 +66,13 @@ AFTER = f"""{HEAD.replace("ctas_of_sm = 2", "ctas_of_sm = 2, occupancy = 2")}{MA
 
 def test_a_buffer_is_fetched_to_when_what_reads_it_has_ended() -> None:
     check(InlineFetches(), BEFORE, AFTER, settles=False, names=False)  # the hint stays
+
+
+def test_threads_wait_for_what_they_load_of_what_was_fetched_once() -> None:
+    """In random kernel 902028, whose second product has a right operand that threads compute."""
+    kernel = KernelGenerator(902028).make()
+    function = specialization(kernel.kernel(), arguments(kernel)[0], "reference").function
+    ops = compile_to_ptx(function, "sm_90a", None, None, Constraints(realign=True)).distributed.body.ops
+    *_, loaded = (op for op in ops if isinstance(op, TmaLoad))
+    reads = [op for op in ops[ops.index(loaded) :] if isinstance(op, (MbarrierWait, SharedLoad))]
+    assert isinstance(reads[0], MbarrierWait) and isinstance(reads[1], SharedLoad)

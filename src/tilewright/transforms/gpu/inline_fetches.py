@@ -210,6 +210,11 @@ class _Inline(Consumer):
         else:
             super().op(op)
 
+    def before(self, op: Op) -> None:
+        super().before(op)
+        if any(self.group_of.get(v.op) in self._coming for v in op.operands if isinstance(v.op, Fetch)):
+            self._await_coming()  # threads load from there, before an MMA op does
+
     def end(self) -> None:
         if self._puts:
             self.b.emit_op(TmaStoreWait)
@@ -236,9 +241,12 @@ class _Inline(Consumer):
             state = self.states[group.ring]
             self.b.emit_op(MbarrierWait, group.ring.barrier(self.b, state.slot, full=True), state.parity)
 
-    def _mma(self, op: Wgmma) -> None:
+    def _await_coming(self) -> None:
         self._wait_for(self._coming)
         self._coming = []
+
+    def _mma(self, op: Wgmma) -> None:
+        self._await_coming()
         super()._mma(op)
 
     def control(self, op: Op, enclosing: list[Op]) -> None:
@@ -247,8 +255,7 @@ class _Inline(Consumer):
             for group in self.groups:
                 if group.block is op.body:
                     self._begin(group, op)
-        self._wait_for(self._coming)
-        self._coming = []
+        self._await_coming()
         super().control(op, enclosing)
 
     def _last(self, loop: For) -> For:
