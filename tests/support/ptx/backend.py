@@ -131,7 +131,7 @@ def _buffer(name: str, array: np.ndarray[Any, Any]) -> Buffer:
 
 
 class PtxBackend:
-    """Compiles for ``target`` with ``num_warps`` warps a CTA, or as many as suit a kernel."""
+    """Compiles for ``target`` with ``num_warps`` warps a CTA, or as many as suit a kernel; what it ``made`` so far."""
 
     name = "ptx-interpreter"
     device = "cpu"
@@ -141,6 +141,7 @@ class PtxBackend:
     ) -> None:
         self.num_warps, self._target, self.capacity, self.realign = num_warps, target, capacity, realign
         self.blocks = blocks
+        self.made: list[PtxExecutable] = []
 
     def unavailable(self) -> str | None:
         return None
@@ -156,7 +157,8 @@ class PtxBackend:
         warps = options.get("num_warps", self.num_warps)
         how = Constraints(realign=self.realign, capacity=self.capacity, blocks=self.blocks)
         made = compile_to_ptx(function, self._target, warps, how=how)
-        return PtxExecutable(function, made, self)
+        self.made.append(PtxExecutable(function, made, self))
+        return self.made[-1]
 
 
 @contextmanager

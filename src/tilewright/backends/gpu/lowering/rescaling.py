@@ -9,7 +9,7 @@ from tilewright.backends.gpu.lowering.assembly import F32
 from tilewright.backends.gpu.lowering.context import Context, Rule
 from tilewright.ir.core import Op, Value
 from tilewright.ir.layouts import LANES
-from tilewright.ir.ops.arith import Mul
+from tilewright.ir.ops.arith import Mul, flushes_to_zero
 from tilewright.ir.ops.floats import Exp, Exp2
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma, WgmmaWait
@@ -20,8 +20,8 @@ _FEWEST = 64  # registers of an accumulator for which a branch pays: benchmarks/
 def _scale(cx: Context, op: Op) -> Value | None:
     """What the rows of the accumulator that ``op`` multiplies are scaled by, if a branch around that pays: not for one
     warp group that has the next scores beside the softmax."""
-    if not isinstance(op, Mul) or not isinstance(op.rhs.op, BroadcastDistributed):
-        return None
+    if not isinstance(op, Mul) or not isinstance(op.rhs.op, BroadcastDistributed) or flushes_to_zero(op):
+        return None  # one that flushes changes subnormal numbers times one
     rotated = isinstance(op.lhs.op, WgmmaWait) and cx.tile_threads > GROUP_WARPS * LANES
     accumulated = rotated or any(isinstance(user, Wgmma) for user in op.result.users)
     large = op.lhs.tile.layout is not None and op.lhs.tile.layout.num_registers >= _FEWEST
