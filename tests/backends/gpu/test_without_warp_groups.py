@@ -50,14 +50,11 @@ def multiply(
     with ptx_backend(None, target) as name:
         backend = registry.get_backend(name)
         assert isinstance(backend, PtxBackend)
-        made: list[Any] = []
-        compile_ = backend.compile
-        backend.compile = lambda *a: made.append(compile_(*a)) or made[-1]  # type: ignore[method-assign, func-returns-value]
         grid = 64 // tile[0], 64 // tile[1]
         ct.launch(None, grid, ct.kernel(matmul), (a, b, c, *tile, False, turned, ct.float32, rounded), backend=name)
     wide = b.astype(np.float32)
     assert (c == a.astype(np.float32) @ (wide.T if turned else wide)).all()
-    text: str = made[0].compiled.ptx
+    text: str = backend.made[0].compiled.ptx
     return text
 
 
