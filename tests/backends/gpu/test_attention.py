@@ -201,17 +201,11 @@ def test_a_turn_that_nobody_passes_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_softmax_stays_before_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """In PTX, too: what may wait itself uses the sums of the weights, and no number is the one that it waits for."""
     q, o = (aligned((128, 64), np.float16) for _ in range(2))
-    made: list[Any] = []
-
-    class Kept(PtxBackend):
-        def compile(self, *arguments: Any) -> Any:
-            made.append(super().compile(*arguments))
-            return made[-1]
-
-    monkeypatch.setitem(registry._loaders, "kept-for-waits", lambda: Kept(None, "sm_90"))
+    backend = PtxBackend(None, "sm_90")
+    monkeypatch.setitem(registry._loaders, backend.name, lambda: backend)
     kernel = ct.kernel(attention, occupancy=1)
-    ct.launch(None, (1,), kernel, (q, q, q, o, 128, 64, 64, False), backend="kept-for-waits")
-    order = re.findall(r"wgmma.wait_group.sync.aligned \d|ex2|nanosleep", made[0].compiled.ptx)
+    ct.launch(None, (1,), kernel, (q, q, q, o, 128, 64, 64, False), backend=backend.name)
+    order = re.findall(r"wgmma.wait_group.sync.aligned \d|ex2|nanosleep", backend.made[0].compiled.ptx)
     loop = [name for name, _ in itertools.groupby(order)]
     wait = "wgmma.wait_group.sync.aligned "
     assert any(loop[i : i + 4] == [wait + "1", "ex2", "nanosleep", wait + "0"] for i in range(len(loop))), loop

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.gpu_text import layout, line
 from support.passes import check
-from support.ptx.backend import PtxBackend, PtxExecutable
+from support.ptx.backend import PtxBackend
 
 import tilewright as ct
 from tilewright.backends import registry
@@ -39,24 +39,15 @@ def recurrent(x, keys, out, T: ct.Constant[int]):
         ct.store(out, (row, 0), ct.sum(state, axis=1).reshape((1, T)))
 
 
-class Kept(PtxBackend):
-    name = "kept-for-rows"
-    made: PtxExecutable
-
-    def compile(self, *arguments: object) -> PtxExecutable:
-        self.made = super().compile(*arguments)  # type: ignore[arg-type]
-        return self.made
-
-
 @pytest.fixture
-def backend(monkeypatch: pytest.MonkeyPatch) -> Kept:
-    found = Kept(4, "sm_80")
+def backend(monkeypatch: pytest.MonkeyPatch) -> PtxBackend:
+    found = PtxBackend(4, "sm_80")
     monkeypatch.setitem(registry._loaders, found.name, lambda: found)
     return found
 
 
-def loop_of(backend: Kept) -> For:
-    return next(op for op in backend.made.compiled.distributed.walk() if isinstance(op, For))
+def loop_of(backend: PtxBackend) -> For:
+    return next(op for op in backend.made[-1].compiled.distributed.walk() if isinstance(op, For))
 
 
 def given(rows: int, columns: int, dtype: type) -> tuple[np.ndarray, np.ndarray]:
@@ -64,7 +55,7 @@ def given(rows: int, columns: int, dtype: type) -> tuple[np.ndarray, np.ndarray]
     return rng.random((rows, columns), np.float32).astype(dtype), rng.random(rows, np.float32)
 
 
-def test_rows(backend: Kept) -> None:
+def test_rows(backend: PtxBackend) -> None:
     """Those that begin at any multiple of two bytes, which are not copied ahead."""
     for rows, columns in ((7, 101), (2, 127), (0, 127)):
         x, scale = given(rows, columns, np.float16)
@@ -78,7 +69,7 @@ def test_rows(backend: Kept) -> None:
     assert kinds == [GlobalLoad, GlobalLoad, Barrier, Barrier], "one barrier for each reduction"
 
 
-def test_what_is_no_tile_is_loaded_ahead_beside_copies(backend: Kept) -> None:
+def test_what_is_no_tile_is_loaded_ahead_beside_copies(backend: PtxBackend) -> None:
     x, scale = given(7, 128, np.float32)
     found = [np.zeros_like(x) for _ in range(2)]
     for name, out in zip((backend.name, "reference"), found):
@@ -90,7 +81,7 @@ def test_what_is_no_tile_is_loaded_ahead_beside_copies(backend: Kept) -> None:
     assert load.result in loop.next_values
 
 
-def test_what_is_stored_is_not_loaded_before(backend: Kept) -> None:
+def test_what_is_stored_is_not_loaded_before(backend: PtxBackend) -> None:
     found = [np.ones((5, 64), np.float32) for _ in range(2)]
     step = np.arange(5 * 64, dtype=np.float32).reshape(5, 64)
     for name, x in zip((backend.name, "reference"), found):
@@ -100,13 +91,13 @@ def test_what_is_stored_is_not_loaded_before(backend: Kept) -> None:
     assert kinds == [AsyncCopy, GlobalLoad], "the array that is not stored to is copied ahead"
 
 
-def test_tiles_that_take_the_room_of_other_blocks(backend: Kept) -> None:
+def test_tiles_that_take_the_room_of_other_blocks(backend: PtxBackend) -> None:
     x, scale = given(2, 4095, np.float16)
     ct.launch(None, (1,), normalized, (x, scale, np.ones(x.shape, np.float32), 4096), backend=backend.name)
     assert not loop_of(backend).inits
 
 
-def test_vectors_that_change_a_state_are_loaded_four_iterations_ahead(backend: Kept) -> None:
+def test_vectors_that_change_a_state_are_loaded_four_iterations_ahead(backend: PtxBackend) -> None:
     for rows in range(12):
         x, keys = (np.random.default_rng(rows + n).random((rows, n), np.float32).astype(np.float16) for n in (64, 16))
         found = [np.zeros(x.shape, np.float32) for _ in range(2)]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from support.ptx.backend import PtxBackend, PtxExecutable
+from support.ptx.backend import PtxBackend
 
 import tilewright as ct
 from tilewright.backends import registry
@@ -28,21 +26,11 @@ def chosen(xs, ys, out, T: ct.Constant[int]):
     ct.store(out, (ct.bid(0),), ct.load(a[1], (0,), (T,), padding_mode=ct.PaddingMode.ZERO))
 
 
-class Kept(PtxBackend):
-    """Keeps what it compiled."""
-
-    made: PtxExecutable
-
-    def compile(self, *arguments: Any) -> PtxExecutable:
-        self.made = super().compile(*arguments)
-        return self.made
-
-
 @pytest.mark.parametrize(("capacity", "room"), [(8, 8), (0, 0), (1 << 20, 1279)])
 def test_a_table_is_passed_by_value_with_room_for_as_many_arrays_as_fit(
     capacity: int, room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = Kept(2, "sm_90", capacity)
+    backend = PtxBackend(2, "sm_90", capacity)
     backend.name = name = f"kept-{capacity}"
     monkeypatch.setitem(registry._loaders, name, lambda: backend)
     xs = [np.arange(n, dtype=np.float32) for n in (100, 70, 128)]
@@ -50,19 +38,19 @@ def test_a_table_is_passed_by_value_with_room_for_as_many_arrays_as_fit(
     for which, out in zip((name, "reference"), found):
         ct.launch(None, (2,), sums, (xs, out, 64), backend=which)
     np.testing.assert_array_equal(*found)
-    assert backend.made.compiled.capacity == room
-    assert [t.by_value for t in backend.made.compiled.tables] == [room > 0]
-    assert (".version 8.0\n" in backend.made.compiled.ptx) == (
+    assert backend.made[-1].compiled.capacity == room
+    assert [t.by_value for t in backend.made[-1].compiled.tables] == [room > 0]
+    assert (".version 8.0\n" in backend.made[-1].compiled.ptx) == (
         room <= 8
     )  # in which kernels have 4352 bytes of parameters
 
 
 def test_a_choice_between_tables_is_passed_by_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = Kept(2, "sm_90", 8)
+    backend = PtxBackend(2, "sm_90", 8)
     monkeypatch.setitem(registry._loaders, "kept", lambda: backend)
     xs, ys = ([np.arange(100, dtype=np.float32) + k + i for i in range(2)] for k in (0, 50))
     found = [np.zeros(128, np.float32) for _ in range(2)]
     for name, out in zip(("kept", "reference"), found):
         ct.launch(None, (2,), chosen, (xs, ys, out, 64), backend=name)
     np.testing.assert_array_equal(*found)
-    assert not any(t.by_value for t in backend.made.compiled.tables)
+    assert not any(t.by_value for t in backend.made[-1].compiled.tables)
