@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import tilewright as ct
-from tilewright.analysis.waiting_loops import may_wait
+from tilewright.analysis.waiting_loops import advances, may_wait
 from tilewright.backends.cpu import parallel
 from tilewright.backends.reference import scheduler
+from tilewright.ir.ops.control import Loop
 
 BLOCKS = {"reference": 40, "cpu": 300}
 CPP = """#include "cuda_tile.h"
@@ -66,6 +67,49 @@ def test_barriers_of_the_whole_grid(backend: str) -> None:
     arrived, x, out = np.zeros(1, np.int32), np.zeros((3, n), np.int32), np.zeros((3, n), np.int32)
     ct.launch(None, (n,), kernel, (arrived, x, out))
     np.testing.assert_array_equal(out, (np.arange(n) + 1) % n + np.arange(3)[:, None])
+
+
+def test_blocks_that_count_how_often_they_look_let_others_begin(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks but the last one change memory while they wait, which nothing waits for."""
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "2")
+
+    @ct.kernel
+    def kernel(flag, looks, out):
+        b = ct.bid(0)
+        if b + 1 < ct.num_blocks(0):
+            while ct.atomic_add(flag, 0, 0, memory_order="ACQUIRE") == 0:
+                ct.atomic_add(looks, b, 1)
+        ct.atomic_add(flag, 0, 1, memory_order="RELEASE")
+        ct.store(out, (b,), ct.full((1,), b, ct.int32))
+
+    flag, looks, out = np.zeros(1, np.int32), np.zeros(8, np.int32), np.zeros(8, np.int32)
+    ct.launch(None, (8,), kernel, (flag, looks, out))
+    assert flag[0] == 8
+    np.testing.assert_array_equal(out, np.arange(8))
+
+
+def test_loops_that_go_on_by_their_own_updates_advance() -> None:
+    """More threads would only take processors from those that work."""
+
+    @ct.kernel
+    def kernel(counter, flag, looks):
+        while ct.atomic_add(counter, 0, 1) < 100:
+            pass
+        turn = 0
+        while turn < 50:
+            if ct.atomic_cas(counter, 0, turn, turn + 1) == turn:
+                turn += 1
+        while ct.atomic_add(flag, 0, 0) == 0:
+            if ct.atomic_add(looks, 0, 1) == 7:
+                ct.atomic_add(looks, 1, 1)
+        while ct.atomic_or(flag, 0, 0) + ct.atomic_add(looks, 0, 2) < 1000:
+            pass
+
+    arrays = tuple(np.zeros(2, np.int32) for _ in range(3))
+    traced = kernel.trace(kernel.regions(arrays)[0])
+    loops = [op for op in traced.walk() if isinstance(op, Loop)]
+    assert all(map(may_wait, loops))
+    assert list(map(advances, loops)) == [True, True, False, True]
 
 
 @pytest.mark.usefixtures("impatient")

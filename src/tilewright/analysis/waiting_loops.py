@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.effects import SIDE_EFFECTS, has_effect, is_ordered
+from tilewright.ir.effects import SIDE_EFFECTS, has_early_exit, has_effect, is_ordered
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.control import Continue, Loop, deciding_values, ends_of
-from tilewright.ir.reachable import reachable
+from tilewright.ir.ops.control import Continue, If, Loop, deciding_values, ends_of, incoming
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw
+from tilewright.ir.ops.shape import Constant
+from tilewright.ir.reachable import operands_within, reachable
 
 
 def may_wait(op: Op) -> bool:
@@ -21,6 +23,22 @@ def waits_at(loop: Loop) -> Op:
     """The memory operation of a waiting loop that can tell it to go on; the loop where none has an order."""
     ordered = [op for op in loop.walk() if is_ordered(op)]
     return next((op for op in ordered if op.spec.effect & Effect.READ), ordered[0] if ordered else loop)
+
+
+def advances(loop: Loop) -> bool:
+    """Whether ``loop`` goes on by what its own atomic updates find, as one does that takes work from a counter: it gets
+    on where these change memory. An update by 0 is a load."""
+
+    def before(value: Value) -> Iterable[Value]:
+        ways = (value.op.condition,) if isinstance(value.op, If) else ()
+        return [*ways, *(incoming(value) or operands_within(value))]
+
+    def updates(op: Op | None) -> bool:
+        is_load = isinstance(op, AtomicRmw) and isinstance(op.value.op, Constant) and op.value.op.value == 0
+        return isinstance(op, (AtomicRmw, AtomicCas)) and not is_load
+
+    ends = [op.condition for op in loop.walk() if isinstance(op, If) and has_early_exit(op)]
+    return any(updates(value.op) for value in reachable(ends, before))
 
 
 def _decides_the_same(loop: Loop) -> bool:

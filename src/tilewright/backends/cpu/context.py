@@ -56,7 +56,8 @@ class Worker(metaclass=_Words):
     BLOCK = 2  # the block there, or the one whose loop waits
     STATE = 3  # address of the thread state of Python that it has left; 0 where it must not enter Python
     LOOK = 4  # when it looks for signals again, in nanoseconds
-    WAITED = 5  # iterations of the waiting loop that it is in, since its last change; 0 elsewhere, ENDED at the end
+    WAITED = 5  # iterations of the waiting loop that it is in, since its last change; 0 elsewhere, ENDED at the end;
+    # also 0 for an iteration that changed memory by what decides how the loop goes on
     WAITS_AT = 6  # 1 + the number of the poll of this loop
     PROGRESS = 7  # changes of memory in waiting loops, such loops that ended, and blocks of theirs
     SEEN = 8  # PROGRESS at the latest iteration
@@ -98,6 +99,8 @@ class Watch(metaclass=_Words):
     WAITING = 2  # workers that have waited since
     PROGRESS = 3  # of all workers together
     COUNT = 4  # workers
+    NEXT = 5  # the next block to run, at the look before
+    BEGAN = 6  # when a block began, or a worker was in no waiting loop, by the same clock
 
 
 class Cancellation(metaclass=_Words):

@@ -126,7 +126,7 @@ class ParallelLaunch:
             return 0
         if self._watched[Watch.COUNT] != len(records):
             rows = [word for record in records for word in (ctypes.addressof(record), 0)]
-            head = int(PATIENCE * 1e9), 0, 0, 0, len(records)  # see ``context.Watch``
+            head = int(PATIENCE * 1e9), 0, 0, 0, len(records), 0, 0  # see ``context.Watch``
             self._watched = (ctypes.c_int64 * (len(head) + len(rows)))(*head, *rows)
         assert self._look is not None
         found = self._look(self.context, self._watched)

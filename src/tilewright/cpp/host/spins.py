@@ -2,13 +2,14 @@
 
 Threads of a block take turns, so that such a loop must let the others go on: it gets a place, behind each iteration
 that does not leave it, at which the kernel is split. The runtime is told when a thread enters the loop, and where that
-is if it does nothing but wait, so that it knows when nothing else can happen any more.
+is if it does nothing but wait, so that it knows when nothing else can happen any more. Loops that change memory as well
+say whether they go on by that.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tilewright.cpp.host.control_flow import blocks_of, components, condition_of, definitions_of, loops, successors
 from tilewright.cpp.host.locality import INDEX
@@ -104,6 +105,8 @@ class _Places:
         self._locations = locations
         self._files: dict[str, str] = {}
 
+    NONE = "ptr null, i32 {}"  # for a loop that changes memory: 0 where it goes on by that
+
     def operands(self, number: int | None) -> str:
         """The file and the line of a location, by the number of its metadata."""
         loc = UNKNOWN if number is None else self._locations.loc(number)
@@ -130,18 +133,17 @@ class _Function:
         return [(loop, headers) for loop, headers in loops(self.edges) if self._waits(loop)]
 
     def polls(self) -> bool:
-        lines = (line for loop, _ in loops(self.edges) for name in loop for line in self.blocks[name])
-        return any(_reads(line) or self.reading & names_in(line) for line in lines)
+        return any(self._reads(line) for loop, _ in loops(self.edges) for name in loop for line in self.blocks[name])
 
     def edited(self, barrier: str, places: _Places, changing: set[str]) -> str:
         count = 0
         for loop, headers in self.spins():
-            only = self._only_waits(loop, changing)
+            only, advances = self._only_waits(loop, changing), self._advances(loop, changing)
             for name in (name for name in self.blocks if headers & set(self.edges[name])):
                 block = self.blocks[name]
                 at, jump = next((i, j) for i, j in enumerate(map(instruction, block)) if j.op in ("br", "switch"))
                 if name in loop:
-                    place = places.operands(jump.debug if only else None)
+                    place = places.operands(jump.debug) if only else places.NONE.format(0 if advances else -1)
                     block.insert(at, f"  %tw.spin{count} = call i32 @{barrier}(i32 {SPIN}, i32 0, {place})")
                     count += 1
                 else:
@@ -155,14 +157,26 @@ class _Function:
 
     def _waits(self, loop: set[str]) -> bool:
         """Whether all that leaves ``loop`` depends on what it reads."""
-        conditions = [condition_of(self.blocks[name]) for name in loop if set(self.edges[name]) - loop]
-        return bool(conditions) and all(self._depends(value, loop) for value in conditions) and not self._retries(loop)
+        ends = self._ends(loop)
+        return bool(ends) and all(self._depends(end, loop, self._reads) for end in ends) and not self._retries(loop)
+
+    def _advances(self, loop: set[str], changing: set[str]) -> bool:
+        """Whether what leaves ``loop`` depends on what its own updates of memory find, as of a counter."""
+
+        def updates(line: str) -> bool:
+            return " cmpxchg " in line or _writes(line) or bool(changing & self.reading & names_in(line))
+
+        return any(self._depends(end, loop, updates) for end in self._ends(loop))
+
+    def _ends(self, loop: set[str]) -> list[str]:
+        """The conditions that leave ``loop``."""
+        return [condition_of(self.blocks[name]) for name in loop if set(self.edges[name]) - loop]
 
     def _retries(self, loop: set[str]) -> bool:
         """Whether each iteration of ``loop`` exchanges what it has read with another value, and is the last one unless
         somebody else came in between: that is never for others to end."""
         lines = [line for name in loop for line in self.blocks[name]]
-        reads = [instruction(line) for line in lines if _reads(line) or self.reading & names_in(line)]
+        reads = [instruction(line) for line in lines if self._reads(line)]
         if len(reads) != 1 or reads[0].op != "cmpxchg":
             return False
         known, fresh = self._sources(reads[0].values[1]), (reads[0].result, "0")
@@ -210,7 +224,11 @@ class _Function:
                 found.add((i.values[0], i.values[1]) if i.op == "extractvalue" else (at, ""))
         return found
 
-    def _depends(self, value: str, loop: set[str]) -> bool:
+    def _reads(self, line: str) -> bool:
+        return _reads(line) or bool(self.reading & names_in(line))
+
+    def _depends(self, value: str, loop: set[str], reads: Callable[[str], bool]) -> bool:
+        """Whether ``value`` is computed in ``loop`` from what an instruction that ``reads`` gives."""
         lines = {line for name in loop for line in self.blocks[name]}
         seen, pending = set[str](), [value]
         while pending:
@@ -220,7 +238,7 @@ class _Function:
                 continue
             seen.add(at)
             i = instruction(line)
-            if _reads(line) or (i.op == "call" and self.reading & names_in(line)):
+            if reads(line):
                 return True
             if i.op == "phi":
                 ways = [name for _, name in i.incoming if name in loop]

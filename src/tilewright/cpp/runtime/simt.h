@@ -14,6 +14,9 @@ struct waiting {
     unsigned workers;
     unsigned more;       // of them, those that take blocks which others wait for
     double since;        // when it began
+    long window;         // of time, in which so many workers looked, and some did anything but wait
+    unsigned in_window;
+    bool moved;
     task* asked_by;      // what the launch is part of, if the program does not wait for it
     int held, given;     // processors that the launch has, and has given back while all of it waits
     bool stuck, told;    // all of it waits, and has for long
@@ -159,7 +162,8 @@ struct worker {
         unsigned moves;          // into loops that wait, and past barriers and exchanges, in a round
         unsigned lanes, before;  // that wait after it, and after the round before
         unsigned epoch, confirmed;  // at its beginning; the one that counts this worker
-        bool only;         // whether they do nothing else
+        bool only, stands;  // whether they do nothing else, or at least nothing that they go on by
+        long window;        // the latest one that counts this worker
         char const* file;  // where one of them does
         int line;
     } spin;

@@ -10,6 +10,7 @@ namespace tilewright {
 constexpr unsigned most_threads = 1024;
 constexpr unsigned pause = 50;  // microseconds
 constexpr double seconds_of_waiting = 5;  // until it is asked whether other threads of the program may write
+constexpr double seconds_of_window = 0.25;  // in which all change memory at most, until more threads begin other blocks
 constexpr double seconds_between_looks = 0.25, seconds_of_silence = 1, seconds_until_told = 15;
 
 // A launch whose blocks may wait for what others write, by an address that is its own: the threads that run them, and the
@@ -93,6 +94,22 @@ static bool add_thread(launch* run) {
     count_worker(run, 1);
     return true;
 }
+// Blocks that change memory while they wait, as those that count how often they look, begin no epoch that all confirm:
+// they get more threads after a while in which all workers have looked, and done nothing else.
+static void look_at_window(worker* mine, bool moved) {
+    waiting& all = mine->run->waits;
+    long const window = long(now() / seconds_of_window);
+    if (window != all.window) {
+        bool const stood = window == all.window + 1 && !all.moved && all.in_window >= all.workers;
+        all.window = window;
+        all.in_window = 0;
+        all.moved = false;
+        for (unsigned more = stood ? all.workers : 0; more > 0 && add_thread(mine->run); --more) {}
+    }
+    all.moved |= moved;
+    all.in_window += mine->spin.window != window;
+    mine->spin.window = window;
+}
 // Runs a launch that may wait for the program, by threads of its own: the others are there for what runs beside it.
 void run_apart(launch* run) {
     unsigned long long const all = (unsigned long long)worker_count(), most = run->count < all ? run->count : all;
@@ -118,11 +135,12 @@ void begin_round(worker* mine) {
     mine->spin.epoch = __atomic_load_n(&mine->run->waits.epoch, __ATOMIC_ACQUIRE);
     mine->spin.before = mine->spin.lanes;
     mine->spin.lanes = mine->spin.moves = 0;
-    mine->spin.only = true;
+    mine->spin.only = mine->spin.stands = true;
 }
 void spin(worker* mine, char const* file, int line) {
     ++mine->spin.lanes;
-    mine->spin.only &= line != 0;
+    mine->spin.only &= line > 0;
+    mine->spin.stands &= line != 0;
     mine->spin.file = file;
     mine->spin.line = line;
 }
@@ -132,7 +150,9 @@ bool end_round(worker* mine, unsigned round) {
     waiting& all = run->waits;
     {
         locked here;
-        if (mine->spin.moves || mine->spin.lanes != mine->spin.before || !mine->spin.only) changed(run);
+        bool const moved = mine->spin.moves || mine->spin.lanes != mine->spin.before;
+        look_at_window(mine, moved || !mine->spin.stands);
+        if (moved || !mine->spin.only) changed(run);
         if (all.epoch != mine->spin.epoch) return true;
         all.confirmed += mine->spin.confirmed != all.epoch;
         mine->spin.confirmed = all.epoch;

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.analysis.waiting_loops import may_wait, waits_at
+from tilewright.analysis.waiting_loops import advances, may_wait, waits_at
 from tilewright.backends.cpu.codegen import lanes, polls
 from tilewright.backends.cpu.codegen.buffers import Buffer
 from tilewright.backends.cpu.codegen.state import State
@@ -136,7 +136,7 @@ def emit_loop(state: State, op: Loop) -> None:
     builder.position_at_end(again)
     if waits:
         number = _poll(state, waits_at(op), polls.WAITING)
-        polls.emit_wait(builder, state.worker, state.grid["block"], number)
+        polls.emit_wait(builder, state.worker, state.grid["block"], number, advances=advances(op))
     else:
         _poll(state, op, max(polls.work(op.body), 1))
     builder.branch(body)

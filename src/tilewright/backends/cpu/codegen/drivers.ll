@@ -430,19 +430,21 @@ done:
 ;; watch
 ; A look at blocks that may wait for each other, which the thread that launches takes again and again; `watch` is a
 ; record as `context.Watch` describes, of workers that have all begun. How many more workers are needed, as all wait and
-; blocks are left that have not begun, or that no block can progress. Where the block has failed that the others may wait
-; for, it cancels the launch.
+; blocks are left that have not begun, or that no block can progress. All wait also where they change memory meanwhile, as
+; those that count their iterations there: when for long no block has begun and all were in waiting loops. Where the block
+; has failed that the others may wait for, it cancels the launch.
 define i64 @${symbol}_watch(ptr %context, ptr %watch) {
 entry:
   %count.at = getelementptr i64, ptr %watch, i64 $watch_count
   %count = load i64, ptr %count.at
   %rows = getelementptr i64, ptr %watch, i64 $watch_words
   br label %look
-; How many workers wait, 0 where another one that is left does not; what all have changed; and the fewest iterations that
-; one of them has waited since memory changed.
+; How many workers wait, 0 where another one that is left does not; whether all that are left are in waiting loops; what
+; all have changed; and the fewest iterations that one of them has waited since memory changed.
 look:
   %number = phi i64 [0, %entry], [%number.next, %look]
   %all.wait = phi i1 [true, %entry], [%all.wait.next, %look]
+  %all.loop = phi i1 [true, %entry], [%all.loop.next, %look]
   %waiting.before = phi i64 [0, %entry], [%waiting.next, %look]
   %progress.before = phi i64 [0, %entry], [%progress, %look]
   %fewest.before = phi i64 [9223372036854775807, %entry], [%fewest, %look]
@@ -462,6 +464,8 @@ look:
   %fewer = and i1 %waits, %less
   %either = or i1 %waits, %has.ended
   %all.wait.next = and i1 %all.wait, %either
+  %loops = icmp ne i64 %waited, 0
+  %all.loop.next = and i1 %all.loop, %loops
   %one = zext i1 %waits to i64
   %waiting.next = add i64 %waiting.before, %one
   %progress = add i64 %progress.before, %changes
@@ -472,6 +476,26 @@ look:
 looked:
   %waiting = select i1 %all.wait.next, i64 %waiting.next, i64 0
   %now = call i64 @clock()
+  %total.at = getelementptr i64, ptr %context, i64 $field_total
+  %total = load i64, ptr %total.at
+  %next.at = getelementptr i64, ptr %context, i64 $field_next
+  %next = load atomic i64, ptr %next.at acquire, align 8
+  %left = sub i64 %total, %next
+  %blocks.left = icmp sgt i64 %left, 0
+  %next.then.at = getelementptr i64, ptr %watch, i64 $watch_next
+  %next.then = load i64, ptr %next.then.at
+  %next.same = icmp eq i64 %next.then, %next
+  store i64 %next, ptr %next.then.at
+  %loop.same = and i1 %all.loop.next, %next.same
+  %began.at = getelementptr i64, ptr %watch, i64 $watch_began
+  %began.then = load i64, ptr %began.at
+  %began = select i1 %loop.same, i64 %began.then, i64 %now
+  store i64 %began, ptr %began.at
+  %loop.time = sub i64 %now, %began
+  %loop.long = icmp sge i64 %loop.time, $watch_loop_ns
+  %crowded = and i1 %loop.long, %blocks.left
+  br i1 %crowded, label %needed, label %compare
+compare:
   %some = icmp sgt i64 %waiting, 0
   %waiting.at = getelementptr i64, ptr %watch, i64 $watch_waiting
   %waiting.then = load i64, ptr %waiting.at
@@ -501,12 +525,6 @@ note:
   %note.others = icmp ult i64 %noted.next, %count
   br i1 %note.others, label %note, label %nothing
 unchanged:
-  %total.at = getelementptr i64, ptr %context, i64 $field_total
-  %total = load i64, ptr %total.at
-  %next.at = getelementptr i64, ptr %context, i64 $field_next
-  %next = load atomic i64, ptr %next.at acquire, align 8
-  %left = sub i64 %total, %next
-  %blocks.left = icmp sgt i64 %left, 0
   br i1 %blocks.left, label %needed, label %all_begun
 needed:
   %few = icmp slt i64 %left, %count

@@ -34,7 +34,10 @@ _LOOK_NS = 20_000_000  # signals wait so long at most, besides a budget
 _UPTIME_RAW, _MONOTONIC = 8, 1  # clocks that ``time.monotonic_ns`` reads, on macOS and elsewhere
 _SPINS = 1 << 12  # looks at threads that are about to end, before waiting lets others run: a few microseconds
 _PATIENT = 256  # a loop that has waited for so many iterations sleeps between them, longer and longer
-_SHORTEST_NAP_US, _LONGER_US, _LONGEST_NAP_US = 50, 2, 2000
+_SHORTEST_NAP_US, _LONGER_US, _LONGEST_NAP_US = 50, 8, 20000
+# Blocks that change memory while they wait get more threads after so long. It is long, as loops are taken for waiting
+# ones that work for as long and decide by what no atomic update of theirs gives them.
+_WATCH_LOOP_NS = 250_000_000
 
 _PROCESSORS = {("x86_64", "i686", "i386"): "x86", ("aarch64", "arm64"): "arm"}
 _WINDOWS = {"sleep": "Sleep", "yield": "SwitchToThread", "nap": "1"}
@@ -107,6 +110,7 @@ def _values() -> dict[str, object]:
         "budget": BUDGET,
         "ended": ENDED,
         "look_ns": _LOOK_NS,
+        "watch_loop_ns": _WATCH_LOOP_NS,
         "spins": _SPINS,
         "stuck": STUCK,
         "stuck_iterations": STUCK_ITERATIONS,

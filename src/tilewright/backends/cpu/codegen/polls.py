@@ -72,13 +72,15 @@ def emit_poll(
     builder.position_at_end(onwards)
 
 
-def emit_wait(builder: ir.IRBuilder, worker: ir.Value, block: ir.Value, number: int) -> None:
-    """An iteration of a loop that waits for another thread: note that, and let others run."""
+def emit_wait(builder: ir.IRBuilder, worker: ir.Value, block: ir.Value, number: int, *, advances: bool) -> None:
+    """An iteration of a loop that waits for another thread: note that, and let others run. One that ``advances`` has
+    not waited where it has changed memory (``waiting_loops.advances``)."""
     waited, seen = records.at(builder, worker, Worker.WAITED), records.at(builder, worker, Worker.SEEN)
     one, progress = ir.Constant(I64, 1), records.load(builder, worker, Worker.PROGRESS)
+    first = ir.Constant(I64, 0 if advances else 1)
     changed = builder.icmp_unsigned("!=", progress, builder.load(seen, typ=I64))
     builder.store(progress, seen)
-    count = builder.select(changed, one, builder.add(builder.load(waited, typ=I64), one))
+    count = builder.select(changed, first, builder.add(builder.load(waited, typ=I64), one))
     records.store(builder, block, worker, Worker.BLOCK)
     records.store(builder, ir.Constant(I64, number), worker, Worker.WAITS_AT)
     lanes.store_atomic(builder, count, waited, "release", 8)
