@@ -13,6 +13,7 @@ from pathlib import Path
 
 _GROUPS, _MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _PROCESSORS = Path("/sys/devices/system/cpu")
+PROCESSORS_HEADER = Path(__file__).with_suffix(".h")  # the same in C
 
 
 def available_processors() -> int:

@@ -26,12 +26,17 @@ from tilewright.backends.cpu.jit import compile_module
 from tilewright.backends.cpu.target import Processor, for_other_programs
 from tilewright.backends.export import Export
 from tilewright.ir.errors import TileCompilerExecutionError, TileUnsupportedFeatureError
+from tilewright.system.processors import PROCESSORS_HEADER
 from tilewright.transforms.check_insertion import NullCheckInsertion
 from tilewright.transforms.pipelines import run_passes
 
-_RUNTIME = Path(__file__).with_name("library_runtime.c")
-_PRINT = Path(__file__).with_name("library_print.c")
-_FLAGS = ("-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2", "-fPIC", "-pthread")
+_RUNTIME = (PROCESSORS_HEADER, *(Path(__file__).with_name(f"library_{part}.c") for part in ("runtime", "print")))
+_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-pthread")
+
+
+def _runtime() -> str:
+    """What all libraries have in common, in C."""
+    return "\n".join(part.read_text(encoding="utf-8") for part in _RUNTIME)
 
 
 def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -> None:
@@ -52,8 +57,7 @@ def write_library(kernels: Sequence[Export], path: Path, processor: Processor) -
     compiler = _compiler()
     library = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
     declarations = library_source.header(library, kernels, processor)
-    runtime = _RUNTIME.read_text(encoding="utf-8").replace("LIBRARY_NAME", library)
-    texts = [declarations, library_source.FIELDS, runtime, _PRINT.read_text(encoding="utf-8")]
+    texts = [declarations, library_source.FIELDS, _runtime().replace("LIBRARY_NAME", library)]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         entries = [f"tilewright_{library}_{number}" for number in range(len(kernels))]
@@ -79,9 +83,8 @@ def write_program_code(kernels: Sequence[tuple[Export, Sequence[int]]], path: Pa
     null = [replace(x, function=run_passes(x.function, (NullCheckInsertion(),))) for x, _ in kernels]
     exports = [*(export for export, _ in kernels), *null]
     entries = [f"tilewright_{tag.hexdigest()[:16]}_{number}" for number in range(len(exports))]
-    runtime = _RUNTIME.read_text(encoding="utf-8")
-    runtime = runtime.replace("const char *LIBRARY_NAME_last_error", "static const char *tw_last_error")
-    texts = [library_source.TYPES, library_source.FIELDS, runtime, _PRINT.read_text(encoding="utf-8")]
+    runtime = _runtime().replace("const char *LIBRARY_NAME_last_error", "static const char *tw_last_error")
+    texts = [library_source.TYPES, library_source.FIELDS, runtime]
     with tempfile.TemporaryDirectory(prefix="tilewright-") as name:
         folder = Path(name)
         found = _compiled(exports, entries, folder, processor, lines=True)

@@ -210,7 +210,7 @@ static int32_t tw_supervise(tw_launch *launch, int count) {
 
 static int tw_thread_count(const tw_kernel *kernel, double blocks) {
   const char *wanted = getenv("TILEWRIGHT_NUM_THREADS");
-  long count = wanted && *wanted ? atol(wanted) : sysconf(_SC_NPROCESSORS_ONLN);
+  long count = wanted && *wanted ? atol(wanted) : tw_processors();
   if (count > TW_MAX_THREADS) count = TW_MAX_THREADS;
   if (count > blocks) count = (long)blocks;
   if (count < 1 || blocks <= kernel->alone) count = 1;

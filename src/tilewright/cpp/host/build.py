@@ -23,6 +23,7 @@ from tilewright.frontend.cpp.debug_types import Piece
 from tilewright.frontend.cpp.locations import INCLUDE_DIR
 from tilewright.runtime.cache import cache_key, disk_cache
 from tilewright.system.forks import load
+from tilewright.system.processors import PROCESSORS_HEADER
 
 # In the tables of names of objects that need the C++ standard library.
 _LIBRARY_NAMES = rb"\0(?:_ZS|_ZNK?S|_ZNK?St|_Zn[wa]|_Zd[la]|_ZT[IVS]|__cxa_(?!finalize|atexit)|__gxx_)"
@@ -142,4 +143,5 @@ def runtime_object() -> bytes:
 def _runtime_identity() -> str:
     """What tells the sources of the runtime from another version of them."""
     files = sorted([*RUNTIME_DIR.iterdir(), *INCLUDE_DIR.glob("cuda_runtime.h"), *INCLUDE_DIR.glob("tilewright/*.h")])
+    files.append(PROCESSORS_HEADER)
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()

@@ -1,7 +1,7 @@
 // The processors of the machine, which launches of SIMT and of tile kernels share: how many threads work, those of the
 // program that launched something included.
 #include "runtime.h"
-#include <sched.h>
+#include "../../system/processors.h"
 #include <time.h>
 
 namespace tilewright {
@@ -11,8 +11,7 @@ constexpr int patience = 1;  // seconds that a launch waits for a processor: wha
 int worker_count() {
     char const* wanted = getenv("TILEWRIGHT_NUM_THREADS");
     if (wanted && atoi(wanted) > 0) return atoi(wanted);
-    cpu_set_t allowed;
-    return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+    return tw_processors();
 }
 
 // A process that was forked has none of its parent's threads.

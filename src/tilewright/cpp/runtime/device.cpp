@@ -13,8 +13,8 @@ constexpr size_t max_shared = 227 << 10;
 
 // Programs divide the number of multiprocessors among clusters of two, so there are two at least.
 static int multiprocessors() {
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online < 2 ? 2 : int(online);
+    int const count = worker_count();
+    return count < 2 ? 2 : count;
 }
 
 static cudaDeviceProp properties() {
