@@ -3,6 +3,7 @@ integration. A kernel that ends its process, or all work on the GPU, is one that
 
     python -m support.random_runs products --on gpu --seeds 0:3000 --jobs 16
     python -m support.random_runs --on sm_80,sm_90,sm_100 --count 300      # all generators, compiled only; seeds of today
+    python -m support.random_runs kernels products --on ptx --count 100            # the interpreter of PTX: no GPU
     python -m support.random_runs kernels products --on tileir --seeds 0:2000        # by NVIDIA's compiler, on a GPU
     python -m support.random_runs kernels products --on tileir:sm_90,tileir:sm_100   # assembled only
     python -m support.random_runs kernels products --on oracle             # by all backends, and through CUDA Tile IR
@@ -53,7 +54,8 @@ _OK, _SKIPPED, _FALLBACK = "ok", "too large", "ok with"  # less freedom for tile
 _TIMEOUT = 700  # seconds for one kernel, which tileiras may be given in six forms
 _GRACE = 5  # seconds that a process has to end by itself
 _MINUTE = 60  # seconds after which a run that may be killed says how far it is
-_ON_A_GPU = {"gpu": "support.gpu", "tileir": "support.gpu_tileir"}  # what takes the place of the CPU backend
+# What takes the place of the CPU backend.
+_PLUGINS = {"gpu": "support.gpu", "tileir": "support.gpu_tileir", "ptx": "support.ptx.plugin"}
 
 
 def _run(name: str, seed: int, on: str) -> str:
@@ -109,8 +111,8 @@ def _work(on: str) -> None:
     os.dup2(2, 1)
     warnings.simplefilter("ignore", RuntimeWarning)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it runs ends with it
-    if on in _ON_A_GPU:
-        host = importlib.import_module(_ON_A_GPU[on]).BACKEND
+    if on in _PLUGINS:
+        host = importlib.import_module(_PLUGINS[on]).BACKEND
         registry.register_backend("cpu", lambda: host, default_for="cpu")
     for line in sys.stdin:
         name, seed = line.split()
@@ -231,7 +233,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("generators", nargs="*", choices=[*GENERATORS, []])
     parser.add_argument(
-        "--on", default="cpu", help="cpu, gpu, tileir, oracle, or architectures to compile for, in turns"
+        "--on", default="cpu", help="cpu, gpu, ptx, tileir, oracle, or architectures to compile for, in turns"
     )
     parser.add_argument("--seeds", help="start:count; those of today without it")
     parser.add_argument("--count", type=int, default=300, help="how many of today")

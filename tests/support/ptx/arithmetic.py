@@ -40,6 +40,10 @@ _fma = np.frompyfunc(_LIBRARY.fma, 3, 1)
 _UNSPECIFIED = 0xA5C3_5A3C_C35A_A5C3  # the quotient by zero, which is some number
 
 
+class Fault(Exception):
+    """What a GPU would do wrong."""
+
+
 class Unknown(Exception):
     """An instruction that this interpreter does not have, or that must not be written."""
 

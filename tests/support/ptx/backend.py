@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from support.ptx.arithmetic import Fault
 from support.ptx.hopper import Map
-from support.ptx.machine import Cta, Fault, run_cluster
+from support.ptx.machine import Cta, run_cluster
 from support.ptx.parser import parse
 
 from tilewright.backends import registry

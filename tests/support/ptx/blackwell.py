@@ -8,11 +8,12 @@ memory descriptor", "Instruction descriptor"), and a product of 64 rows has rows
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from support.ptx.arithmetic import Unknown
-from support.ptx.hopper import LANES, Fault, matrix
+from support.ptx.arithmetic import Fault, Unknown
+from support.ptx.hopper import LANES, matrix
 from support.ptx.parser import Instruction
 
 from tilewright.ir import dtypes
@@ -41,6 +42,7 @@ class TensorMemory:
     def __init__(self) -> None:
         self.words = np.zeros((ROWS, COLUMNS), np.uint32)
         self.written = np.zeros((ROWS, COLUMNS), np.bool_)
+        self.in_flight = np.zeros((ROWS, COLUMNS), np.int64)  # products that are not done
         self.columns = 0
 
     def check(self, first: int, count: int) -> None:
@@ -116,7 +118,7 @@ def _move(cta: Cta, i: Instruction, chosen: Array) -> None:
 
 
 def _mma(cta: Cta, i: Instruction, chosen: Array) -> None:
-    """Exact products, added in float64 or int64, rounded once."""
+    """Exact products, added in float64 or int64, rounded once; later, in order."""
     kind = re.findall(r"kind::(\w+)", i.text)[0]
     to, a, b, how, adds = i.operands
     for thread in np.flatnonzero(chosen):
@@ -127,28 +129,40 @@ def _mma(cta: Cta, i: Instruction, chosen: Array) -> None:
         x_type, y_type = _FORMATS[kind][word >> 7 & 7], _FORMATS[kind][word >> 10 & 7]
         sums = _SUMS[word >> 4 & 3]
         k = 32 // x_type.bytes
-        tiles = []
+        tiles: list[Array] = []
+        read: list[Array] = []
         for operand, rows, dtype, turned in ((a, m, x_type, word >> 15 & 1), (b, n, y_type, word >> 16 & 1)):
             descriptor = int(cta.read(operand)[thread])
             if descriptor >> 46 & 7 != _VERSION or descriptor >> 49 & 0xFFF:
                 raise Fault(f"descriptor {descriptor:#x}")
-            tiles.append(matrix(cta, descriptor & ~(_VERSION << 46), rows, k, dtype, turned))
+            tiles.append(matrix(cta, descriptor & ~(_VERSION << 46), rows, k, dtype, turned, read))
         wide: Any = np.int64 if sums is np.int32 else np.float64
         total = tiles[0].astype(wide) @ tiles[1].astype(wide).T
         address = int(cta.read(str(to).strip("[]"))[thread])
         cta.tensor_memory.check(address & 0xFFFF, n)
         row, column = np.indices((m, n))
         at = (address >> 16) + row // 16 * 32 + row % 16, (address & 0xFFFF) + column
-        if cta.registers[str(adds)][thread]:
-            if not cta.tensor_memory.written[at].all():
-                raise Fault("a product is added to what was never written")
-            total = total + cta.tensor_memory.words[at].view(sums).astype(wide)
-        cta.tensor_memory.words[at] = total.astype(sums).view(np.uint32)
-        cta.tensor_memory.written[at] = True
+        memory, adds_old = cta.tensor_memory, bool(cta.registers[str(adds)][thread])
+        if adds_old and not (memory.written[at] | (memory.in_flight[at] > 0)).all():
+            raise Fault("a product is added to what was never written")
+        memory.in_flight[at] += 1
+        memory.written[at] = False
+        one = np.arange(cta.threads) == thread
+        release = cta.shared.held.hold(np.concatenate([places.ravel() for places in read]), one)
+        cta.late.append(partial(release, one))
+        cta.late.append(partial(_finish, memory, at, total, sums, adds_old))
+
+
+def _finish(memory: TensorMemory, at: tuple[Array, Array], total: Array, sums: Any, adds: bool) -> None:
+    if adds:
+        total = total + memory.words[at].view(sums).astype(total.dtype)
+    memory.words[at] = total.astype(sums).view(np.uint32)
+    memory.in_flight[at] -= 1
+    memory.written[at] = memory.in_flight[at] == 0
 
 
 def _commit(cta: Cta, i: Instruction, chosen: Array) -> None:
     """All products that the thread began are done: it arrives."""
     address = cta.address(i.operands[0])
     for thread in np.flatnonzero(chosen):
-        cta.mbarriers.change(int(address[thread]), 1, 0)
+        cta.late.append(partial(cta.mbarriers.change, int(address[thread]), 1, 0))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from support.ptx.arithmetic import DTYPES, Unknown
+from support.ptx.arithmetic import DTYPES, Fault, Unknown
+from support.ptx.in_flight import Action
 from support.ptx.parser import Instruction, Operand
 
 from tilewright.ir import dtypes
@@ -30,10 +32,6 @@ _BOX_ALIGNMENT = 128  # bytes: PTX ISA, "cp.async.bulk.tensor"
 _RANK = 28  # the bit of an address where the rank of its CTA begins
 _WIDTHS = {1: 128, 2: 64, 3: 32}  # modes of descriptors: bytes of a row
 _TYPES = {"tf32": dtypes.tfloat32, "e4m3": dtypes.float8_e4m3fn, "e5m2": dtypes.float8_e5m2}
-
-
-class Fault(Exception):
-    """What a GPU would do wrong."""
 
 
 def swizzled(address: Array, width: int) -> Array:
@@ -140,8 +138,8 @@ def mapa(cta: Cta, i: Instruction, chosen: Array) -> None:
 
 
 def bulk(cta: Cta, i: Instruction, chosen: Array) -> None:
-    """A copy of a box, made at once, by each thread that asks for it."""
-    if i.opcode[3] in ("commit_group", "wait_group"):
+    """A copy of a box, by each thread that asks for it."""
+    if cta.bulk_stores.instruct(i, chosen):
         return
     loads = "mbarrier::complete_tx::bytes" in i.text
     shared, source = (i.operands[0], i.operands[1]) if loads else (i.operands[1], i.operands[0])
@@ -162,11 +160,25 @@ def bulk(cta: Cta, i: Instruction, chosen: Array) -> None:
             data[inside] = _global(cta, address[inside], None)
             if found.op.rounds:
                 data = _rounded(data)
+            barrier = int(cta.address(i.operands[2])[thread])
             for target in _targets(cta, i, thread):
                 _shared(target, places, data)
-                target.mbarriers.change(int(cta.address(i.operands[2])[thread]), 0, -data.size)
+                target.shared.written[_checked(target, places)] = False
+                cta.late.append(partial(_finish_load, target, places, data, barrier))
         else:
-            _global(cta, address[inside], _shared(cta, places, None)[inside])
+            one = np.arange(cta.threads) == thread
+            release = cta.shared.held.hold(_checked(cta, places), one)
+            cta.bulk_stores.begin(one, partial(_finish_store, cta, places, inside, address, release))
+
+
+def _finish_load(target: Cta, places: Array, data: Array, barrier: int) -> None:
+    _shared(target, places, data)
+    target.mbarriers.change(barrier, 0, -data.size)
+
+
+def _finish_store(cta: Cta, places: Array, inside: Array, address: Array, release: Action, threads: Array) -> None:
+    release(threads)
+    _global(cta, address[inside], _shared(cta, places, None)[inside])
 
 
 def _targets(cta: Cta, i: Instruction, thread: int) -> list[Cta]:
@@ -202,14 +214,22 @@ def _global(cta: Cta, address: Array, data: Array | None) -> Array:
     return found
 
 
-def _shared(cta: Cta, address: Array, data: Array | None) -> Array:
-    at = address - cta.read("shared_memory")[0].astype(np.int64)
+def _checked(cta: Cta, address: Array) -> Array:
+    """Places in shared memory."""
+    at: Array = address - cta.read("shared_memory")[0].astype(np.int64)
     if (at < 0).any() or (at >= cta.shared.data.size).any():
         raise Fault(f"outside of {cta.shared.data.size} bytes of shared memory: {at.min()} to {at.max()}")
+    return at
+
+
+def _shared(cta: Cta, address: Array, data: Array | None) -> Array:
+    at = _checked(cta, address)
     if data is None:
         if not cta.shared.written[at].all():
-            raise Fault("shared memory is read before it is written")
+            raise Fault("shared memory is read before it is written, or what is in flight has arrived")
         return cta.shared.data[at]
+    if cta.shared.held.count[at].any():
+        raise Fault("shared memory is written while it is read in flight")
     cta.shared.written[at] = True
     cta.shared.data[at] = data
     return data
@@ -266,8 +286,9 @@ def _by_group(chosen: Array) -> Array:
 
 
 def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
-    """A product of the tiles that two descriptors tell of: exact products, added in float64 or int64, rounded once."""
-    if i.opcode[1] in ("fence", "commit_group", "wait_group"):
+    """A product of the tiles that two descriptors tell of: exact products, added in float64 or int64, rounded once.
+    It is made at once, and what it reads must stay until a thread waits for it."""
+    if i.opcode[1] == "fence" or cta.products.instruct(i, chosen):
         return
     groups = _by_group(chosen)
     if incomplete(chosen).any():
@@ -285,11 +306,12 @@ def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
     row = thread // 32 * 16 + thread % 32 // 4
     for first in np.flatnonzero(groups.all(1)) * GROUP:
         mine = slice(int(first), int(first) + GROUP)
+        read: list[Array] = []
         if isinstance(a, tuple):
             x = _fragment(cta, a, mine, m, k, types[1]).astype(wide)
         else:
-            x = matrix(cta, int(cta.read(a)[first]), m, k, types[1], turned[0]).astype(wide)
-        y = matrix(cta, int(cta.read(b)[first]), n, k, types[2], turned[1]).astype(wide)
+            x = matrix(cta, int(cta.read(a)[first]), m, k, types[1], turned[0], read).astype(wide)
+        y = matrix(cta, int(cta.read(b)[first]), n, k, types[2], turned[1], read).astype(wide)
         product = x @ y.T
         assert isinstance(registers, tuple)
         for e, register in enumerate(registers):
@@ -304,6 +326,8 @@ def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
             within = np.zeros(cta.threads, np.bool_)
             within[mine] = True
             cta.write(register, written, within)
+        held = np.concatenate([places.ravel() for places in read])
+        cta.products.begin(within, cta.shared.held.hold(held, within))
 
 
 def _fragment(cta: Cta, registers: Sequence[str], mine: slice, m: int, k: int, dtype: DType) -> Array:
@@ -320,8 +344,9 @@ def _fragment(cta: Cta, registers: Sequence[str], mine: slice, m: int, k: int, d
     return found
 
 
-def matrix(cta: Cta, descriptor: int, rows: int, k: int, dtype: DType, turned: int) -> Array:
-    """The tile of ``rows`` by ``k`` that a descriptor tells of; ``turned``: contiguous along its rows, not along k."""
+def matrix(cta: Cta, descriptor: int, rows: int, k: int, dtype: DType, turned: int, read: list[Array]) -> Array:
+    """The tile of ``rows`` by ``k`` that a descriptor tells of; ``turned``: contiguous along its rows, not along k. The
+    places where it lies are added to ``read``."""
     start, leading, stride = ((descriptor >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
     if descriptor >> 62 not in _WIDTHS or descriptor >> 49 & 7:
         raise Unknown(f"descriptor {descriptor:#x}")
@@ -336,6 +361,8 @@ def matrix(cta: Cta, descriptor: int, rows: int, k: int, dtype: DType, turned: i
         address = start + r // 8 * stride + r % 8 * width + c * size
         if (start % width + k * size) > width:
             raise Fault("a row of an operand leaves its swizzled width")
-    raw = _shared(cta, swizzled(address[..., None] + np.arange(size), width), None)
+    places = swizzled(address[..., None] + np.arange(size), width)
+    raw = _shared(cta, places, None)
+    read.append(_checked(cta, places))
     found: Array = np.ascontiguousarray(raw).view(dtype.storage)[..., 0]
     return found

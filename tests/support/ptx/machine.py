@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 from support.ptx import blackwell, hopper
-from support.ptx.arithmetic import DTYPES, Unknown, compare, compute, values
+from support.ptx.arithmetic import DTYPES, Fault, Unknown, compare, compute, values
+from support.ptx.in_flight import Groups, Held
 from support.ptx.parser import Entry, Instruction, Operand
 
 from tilewright.backends.launch_arguments import Buffer
@@ -36,14 +37,11 @@ _WARPS, _CLUSTER = 1 << 20, 1 << 30  # and of those of warps, and the barrier of
 _SHARED_WINDOW = 1 << 24  # where shared memory begins; addresses in it are 32 bits
 
 
-class Fault(Exception):
-    """What a GPU would do wrong."""
-
-
 @dataclass
 class SharedMemory:
     data: Array
-    written: Array
+    written: Array  # and no copy into it is in flight
+    held: Held
 
 
 class Cta:
@@ -62,7 +60,9 @@ class Cta:
             if len(value) > 8 and k not in described:
                 self.by_value[name] = self._hold(name, value)
         self.registers = {n: np.zeros(threads, _UNSIGNED[b]) for n, b in entry.registers.items()}
-        self.shared = SharedMemory(np.zeros(shared_bytes, np.uint8), np.zeros(shared_bytes, np.bool_))
+        self.shared = SharedMemory(
+            np.zeros(shared_bytes, np.uint8), np.zeros(shared_bytes, np.bool_), Held(shared_bytes)
+        )
         self.special: dict[str, Array] = {}
         number = np.arange(threads, dtype=np.uint32)
         everywhere = np.ones(threads, np.uint32)
@@ -80,6 +80,8 @@ class Cta:
         self.expected: dict[int, int] = {}  # how many threads come to a barrier
         self.arrived: Counter[int] = Counter()  # those of them that went on
         self.mbarriers = hopper.Mbarriers(threads)
+        self.copies, self.bulk_stores, self.products = Groups(threads), Groups(threads), Groups(threads)
+        self.late: list[Callable[[], None]] = []  # what arrives at a barrier in memory once nobody can go on
         self.tensor_memory = blackwell.TensorMemory()
         self.maps: dict[int, hopper.Map] = {}  # by their addresses
         for m in maps:
@@ -148,6 +150,13 @@ class Cta:
                 return True
         return False
 
+    def arrive(self) -> bool:
+        """Let something arrive that is in flight, if there is such."""
+        if self.late:
+            self.late.pop(0)()
+            return True
+        return False
+
     def fail(self) -> None:
         """Fault: nobody can go on."""
         if self.exited.any() and (self.waiting[~self.exited] >= 0).all():
@@ -170,6 +179,8 @@ class Cta:
             if name in ("ret", "exit"):
                 self.pc[active] = at + 1
                 self.exited |= chosen
+                if self.exited.all() and self.bulk_stores:
+                    raise Fault("copies out of shared memory are in flight when all threads end")
                 return True
             if name in ("bar", "barrier"):
                 self._barrier(i, chosen)
@@ -282,9 +293,11 @@ class Cta:
                 raise Fault(f"outside of {self.shared.data.size} bytes of shared memory: {at.min()} to {at.max()}")
             places = at[:, None] + reach
             if writing:
+                if self.shared.held.count[places].any():
+                    raise Fault("shared memory is written while it is read in flight")
                 self.shared.written[places] = True
             elif not self.shared.written[places].all():
-                raise Fault("shared memory is read before it is written")
+                raise Fault("shared memory is read before it is written, or what is in flight has arrived")
             return [(self.shared.data, np.flatnonzero(chosen), places)]
         left, found = chosen.copy(), []
         for buffer, data in zip(self.memory.buffers, self.memory.bytes):
@@ -305,7 +318,7 @@ def run_cluster(ctas: Sequence[Cta]) -> None:
         cta.form_cluster(list(ctas))
     while not all(cta.exited.all() for cta in ctas):
         went = [cta.advance() for cta in ctas]
-        if not any(went):
+        if not any(went) and not any(cta.arrive() for cta in ctas):
             next(cta for cta in ctas if not cta.exited.all()).fail()
 
 
@@ -549,13 +562,13 @@ def _elements(cta: Cta, registers: Operand, dtype: DType) -> Array:
 
 
 def _cp(cta: Cta, i: Instruction, chosen: Array) -> None:
-    """Asynchronous copies, made at once; bytes beyond the size of the source are zeros."""
+    """Asynchronous copies; bytes beyond the size of the source are zeros."""
     if i.opcode[2] == "bulk":
         hopper.bulk(cta, i, chosen)
         return
     if i.opcode[1] != "async" or i.opcode[2] not in ("ca", "cg", "commit_group", "wait_group"):
         raise Unknown(".".join(i.opcode))
-    if i.opcode[2].endswith("group"):
+    if cta.copies.instruct(i, chosen):
         return
     size = int(str(i.operands[2]))
     read = chosen
@@ -565,7 +578,10 @@ def _cp(cta: Cta, i: Instruction, chosen: Array) -> None:
             raise Unknown(i.text)
         read = chosen & (given == size)
     data = cta.load("global", cta.address(i.operands[1]), size, read)
-    cta.store("shared", cta.address(i.operands[0]), data, chosen)
+    places = cta.address(i.operands[0])
+    cta.store("shared", places, data, chosen)
+    cta.shared.written[(places[chosen] - _SHARED_WINDOW)[:, None] + np.arange(size)] = False
+    cta.copies.begin(chosen, lambda threads: cta.store("shared", places, data, threads))
 
 
 def _nothing(cta: Cta, i: Instruction, chosen: Array) -> None:

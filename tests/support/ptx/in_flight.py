@@ -1,0 +1,80 @@
+"""Asynchronous work of the threads of a CTA: done as late as what waits for it allows, so that a missing wait shows.
+
+Bytes of shared memory that a copy fills are not there until it has arrived; those that one reads, or a product, are not
+written until it is done. Each of both is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from support.ptx.parser import Instruction
+
+Array = np.ndarray[Any, Any]
+Action = Callable[[Array], None]  # of those threads
+
+
+@dataclass
+class _Work:
+    group: Array  # the number of its group, for each thread
+    threads: Array
+    action: Action
+
+
+class Groups:
+    """Work that each thread begins, commits in groups, and waits for: the oldest groups first."""
+
+    def __init__(self, threads: int) -> None:
+        self.committed = np.zeros(threads, np.int64)
+        self._begun: list[_Work] = []
+
+    def begin(self, threads: Array, action: Action) -> None:
+        """``action`` is done once for each of ``threads``, but for several at a time."""
+        self._begun.append(_Work(self.committed.copy(), threads.copy(), action))
+
+    def commit(self, threads: Array) -> None:
+        self.committed[threads] += 1
+
+    def wait(self, threads: Array, pending: int) -> None:
+        """All groups of ``threads`` but the last ``pending`` ones are done."""
+        for work in self._begun:
+            due = work.threads & threads & (work.group < self.committed - pending)
+            if due.any():
+                work.action(due)
+                work.threads &= ~due
+        self._begun = [work for work in self._begun if work.threads.any()]
+
+    def instruct(self, i: Instruction, threads: Array) -> bool:
+        """Commit or wait; whether ``i`` says one of both."""
+        if "commit_group" in i.opcode:
+            self.commit(threads)
+        elif "wait_group" in i.opcode:
+            self.wait(threads, int(str(i.operands[0])))
+        else:
+            return False
+        return True
+
+    def __bool__(self) -> bool:
+        return bool(self._begun)
+
+
+class Held:
+    """How many pieces of work that are not done read each byte of shared memory."""
+
+    def __init__(self, size: int) -> None:
+        self.count = np.zeros(size, np.int64)
+
+    def hold(self, places: Array, threads: Array) -> Action:
+        """Until what this returns was done for all of ``threads``."""
+        places, left = np.unique(places), threads.copy()
+        self.count[places] += 1
+
+        def release(done: Array) -> None:
+            left[done] = False
+            if not left.any():
+                self.count[places] -= 1
+
+        return release
