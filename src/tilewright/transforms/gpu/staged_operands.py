@@ -104,13 +104,15 @@ def _computed(value: Value, op: Mma, k: int) -> Staged | None:
 
 def _scaled(value: Value, op: Mma) -> Staged | None:
     """A left operand of 16 bits that is computed from a tile of the same block, and from no MMA op, such as keys that
-    fade: it lies as that tile does, of which threads have parts of rows. One of tfloat32 lies along k."""
+    fade: it lies as that tile does, of which threads have parts of rows. One of tfloat32 lies along k. So does, across
+    k, the transpose of what is computed from MMA ops, as for the gradient of queries beside that of keys."""
     t, (source, transposed) = value.tile, _through_permutes(value)
     computed = source.op is not None and source.op.block is op.block and source.op.spec.elementwise
     wide = t.element is tfloat32 and not isinstance(operand_source(value), (Load, LoadView))
     if not computed or t.rank != 2 or (t.element.bytes != 2 and not wide):
         return None
-    if any(isinstance(v.op, Mma) for v in reachable([source], operands_within)) or len(tiles_loaded_for(source)) != 1:
+    follows = any(isinstance(v.op, Mma) for v in reachable([source], operands_within))
+    if (wide or not transposed) if follows else len(tiles_loaded_for(source)) != 1:
         return None
     suitable = swizzled(t.shape, 0 if transposed and not wide else 1, t.element)
     return Staged(suitable, copies=1) if suitable is not None and readable(suitable, 1) else None
