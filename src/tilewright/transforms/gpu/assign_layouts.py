@@ -77,12 +77,13 @@ class _Assigner:
         return made
 
     def _follow_accumulators(self) -> bool:
-        """Have accesses to tiles of the shape of accumulators that threads store keep the layout of these, where a lane
-        stores two elements, and four lanes a sector: no conversion takes shared memory from loads. Whether any does."""
+        """Have accesses to tiles of the shape of accumulators that threads store, or add to memory, keep the layout of
+        these, where a lane stores two elements, and four lanes a sector: no conversion takes shared memory from loads.
+        Whether any does."""
         found = False
-        for op in self.function.walk():
-            home = self.homes.home(op.value) if isinstance(op, memory.Store) and op.is_weak else None
-            if home is None or not isinstance(op, memory.Store):
+        for op in self.function.ops_of((memory.Store, memory.AtomicRmw)):
+            home = None if op.results and op.result.users else self.homes.home(op.value)
+            if home is None or (isinstance(op, memory.Store) and not op.is_weak):
                 continue
             pairs = tuple(home.bases(REGISTER)[:1]) == (1,) and tuple(home.bases(LANE)[:2]) == (2, 4)
             if pairs and self._vector(op, home) > 1 and 8 * op.value.tile.element.bytes >= _SECTOR:

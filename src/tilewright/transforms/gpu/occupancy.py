@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.analysis.gpu.target import SM_REGISTERS
 from tilewright.analysis.live_ranges import LiveRanges, max_live
-from tilewright.analysis.mma_graph import depends
+from tilewright.analysis.mma_graph import depends, live_sums
 from tilewright.ir.core import Function, Value
 from tilewright.ir.gpu_stage import MOST_CTAS, num_warps
 from tilewright.ir.layouts import LANES
@@ -99,12 +99,13 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     mmas = function.ops_of(Wgmma)
     through = [op for op in mmas if isinstance(op.y.op, StageOperand)]
     last = through if staged else [op for op in mmas if isinstance(op.x.type, TileType) and op.x.tile.element.bytes < 4]
+    turned = [op for op in mmas if last and isinstance(op.x.op, StageOperand)]
     groups, asked = fetch_groups(function), function.hints.get("occupancy", 0)
     if asked == 1 or not groups or not last or (through and not staged):
         return 0
     if warps > GROUP_WARPS and max(op.acc.tile.shape[1] for op in last) * warps // GROUP_WARPS > MOST_WIDTH:
         return 0
-    if not all(op in last or any(q.block is op.block and depends(q, op) for q in last) for op in mmas):
+    if not all(op in (*last, *turned) or any(q.block is op.block and depends(q, op) for q in last) for op in mmas):
         return 0
     rings = rings_of(groups)
     if not _come_after(function, rings):
@@ -113,6 +114,8 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     needed = max(sum(r.bytes for r in rings), stored) + staged_bytes(function) + BARRIERS
     loaded = _loaded_beside(function, after=False)
     words = _words_with(mmas, loaded, warps) + _WORDS_BESIDE_ATTENTION
+    if turned:  # of which the sums are needed when those of others are not
+        words = live_sums([op for op in mmas if op.block is turned[0].block]) // (LANES * warps) + _WORDS_BESIDE_ATTENTION
     words += _WORDS_BESIDE_LOADS * (bool(loaded) + any(t.element.bytes < 4 for t in loaded))
     ctas = range(function.hints.get(MOST_CTAS, _MOST_CTAS), 1, -1)
     fits = (n for n in ctas if words <= _registers_beside(n, warps) and needed <= share_of_sm(limit, n))

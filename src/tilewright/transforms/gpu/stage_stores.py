@@ -89,6 +89,7 @@ class _Stager:
     def __init__(self, function: Function) -> None:
         self.body = function.body
         self.buffers: list[Op] = []  # from the first use to the end: they are read until the last store is waited for
+        self.operands: list[Op] = []
         self.of_puts: dict[Op, tuple[list[Value], bool]] = {}  # buffers, and whether they are those of others, too
         for group in put_groups(function):
             t, count = group_buffers(group)
@@ -98,22 +99,21 @@ class _Stager:
             self.of_puts.update((op, ([a.result for a in allocations], len(group) > 1)) for op in group)
 
     def allocate(self) -> None:
-        """Insert the buffers."""
-        if not self.buffers:
-            return
-        found = {op.result for op in self.buffers}
+        """Insert the buffers: of results, where they may be what others were, before the first of these is stored."""
         roles = next((op for op in self.body.ops if isinstance(op, WarpSpecialize)), None)
         body = self.body if roles is None else roles.consumer
         body = block_of(body, tma.TmaStore) if self.of_puts else body
-        first = next(op for op in body.ops if any(v in found for o in op.walk() for v in o.operands))
-        for op in self.buffers:
-            body.insert(op, first)
+        for buffers in (self.operands, self.buffers):
+            found = {op.result for op in buffers}
+            first = next((op for op in body.ops if any(v in found for o in op.walk() for v in o.operands)), None)
+            for op in buffers:
+                body.insert(op, first)
 
     def operand(self, op: StageOperand, b: Builder) -> Value:
         """The shared memory that stands for ``op``."""
         if op.buffer is None:
             allocation = create(SharedAlloc, [], {"type": op.type, "alignment": tma.SWIZZLED_ALIGNMENT}, op.loc)
-            self.buffers.append(allocation)
+            self.operands.append(allocation)
             buffer = allocation.result
         else:
             buffer = b.emit(SharedCopy, op.buffer, b.constant(0, int32), type=op.type)
