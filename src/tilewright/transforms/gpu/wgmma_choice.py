@@ -296,15 +296,24 @@ def _warps(op: Mma, given: int | None, mmas: list[Mma], staged: dict[Value, Stag
     few = _SMALL_ACCUMULATORS_OF_ATTENTION if chained else _SMALL_ACCUMULATORS
     small = sum(other.acc.tile.size for other in beside) <= few * LANES * GROUP_WARPS
     suffices = m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS
-    few_rows = any(other.acc.tile.shape[-2] == ROWS for other in (mmas if suffices else beside))
+    others = mmas if suffices else beside
+    few_rows = any(other.acc.tile.shape[-2] == ROWS and not _is_wide(other, staged) for other in others)
     loads = [staged[v].load for v in (op.x, op.y) if v in staged and v.tile.element.bytes == 2]
     gathers = suffices and len(beside) == 1 and any(load is not None for load in loads)
     most = 1 if small or few_rows or gathers else MOST_GROUPS
     for groups in range(most, 0, -1) if given is None else [given // GROUP_WARPS]:
         exact = given is None or given == groups * GROUP_WARPS
-        if exact and groups and m % (ROWS * groups) == 0 and m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS * groups:
+        divides = groups and (m % (ROWS * groups) == 0 or _is_wide(op, staged))
+        if exact and divides and m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS * groups:
             return groups * GROUP_WARPS
     return None
+
+
+def _is_wide(op: Mma, staged: dict[Value, Staged]) -> bool:
+    """Whether warp groups divide the columns of an accumulator of 64 rows: all read a left operand that threads put into
+    shared memory, where other MMA ops are for several."""
+    *_, m, n = op.acc.tile.shape
+    return m == ROWS and n % (MOST_GROUPS * 8) == 0 and op.x in staged and staged[op.x].copies == 1
 
 
 def _follows_left(later: Mma, earlier: Mma) -> bool:

@@ -21,7 +21,7 @@ from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.ops.gpu.tma import swizzle_of
-from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS, STEP_BYTES, Wgmma, WgmmaWait
+from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS, STEP_BYTES, Wgmma, WgmmaWait, groups_across
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.types import SharedType, TileType
 
@@ -67,6 +67,8 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     k = y.type.shape[0] if isinstance(op.x.type, SharedType) else op.x.tile.shape[1]
     m, n = op.acc.tile.shape[0], op.acc.tile.shape[1] * len(mmas)
     groups = cx.tile_threads // (32 * GROUP_WARPS)
+    across = groups_across(op.acc.tile.shape, groups * GROUP_WARPS)
+    groups, n = groups // across, n // across
     left = (
         _RegisterOperand.of(cx, op)
         if isinstance(op.x.type, TileType)
@@ -94,11 +96,19 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
         lines.append(f"wgmma.wait_group.sync.aligned {pending};")
     head = "{ .reg .pred adds, sets; .reg .b64 a, c; setp.eq.u32 adds, 0, 0; setp.ne.u32 sets, 0, 0; "
     text = head + " ".join(lines) + " }"
-    more = [descriptor(cx, y.encoded, y.type, 0, apart), *left.values]
+    low = y.encoded if across == 1 else _of_group(cx, y, (0, n))
+    more = [descriptor(cx, low, y.type, 0, apart), *left.values]
     found = _accumulators(cx, text, [register.type for register in acc], given, more)
     for i, mma in enumerate(mmas):
         part = len(found) // len(mmas)
         cx.values[mma.result] = found[i * part : (i + 1) * part]
+
+
+def _of_group(cx: Context, buffer: Buffer, first: tuple[int, int]) -> ir.Value:
+    """The address, as descriptors have it, of the part of ``buffer`` that each warp group reads: that of the second one
+    begins with the element ``first``."""
+    apart = offset_in(buffer.type.layout, *first) * buffer.type.dtype.bytes
+    return cx.builder.add(buffer.encoded, cx.builder.mul(cx.builder.lshr(cx.warp, cx.i32(2)), cx.i32(apart >> 4)))
 
 
 @dataclass(frozen=True)
@@ -110,10 +120,7 @@ class SharedOperand:
 
     @classmethod
     def of(cls, cx: Context, buffer: Buffer, groups: int, fixed: int = 0) -> SharedOperand:
-        low = buffer.encoded
-        if groups > 1:
-            rows = offset_in(buffer.type.layout, ROWS, 0) * buffer.type.dtype.bytes
-            low = cx.builder.add(low, cx.builder.mul(cx.builder.lshr(cx.warp, cx.i32(2)), cx.i32(rows >> 4)))
+        low = buffer.encoded if groups == 1 else _of_group(cx, buffer, (ROWS, 0))
         return cls(buffer.type, [descriptor(cx, low, buffer.type, 1, fixed=fixed)])
 
     @property

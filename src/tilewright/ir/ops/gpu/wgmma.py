@@ -29,18 +29,28 @@ _ACCUMULATORS = ("f32", "i32")
 
 
 def wgmma_layout(shape: Sequence[int], warps: int, *, bytes: int = 2) -> LinearLayout:
-    """The layout of an accumulator of ``shape``: warp groups have 64 rows each, in turn. ValueError for fewer rows.
+    """The layout of an accumulator of ``shape``: warp groups have 64 rows each, in turn, or parts of the columns, if
+    there are 64 rows. ValueError for fewer rows.
 
     With a left operand in registers rows may be in any order. Of elements of so many ``bytes``, four, rows 4 and 16
     change places: lanes that load them from memory along the rows, swizzled, find them in different banks then.
     """
     m, n = shape
     groups = warps // GROUP_WARPS
-    if warps % GROUP_WARPS or m % (ROWS * groups) or n % 8:
+    across = groups_across(shape, warps)
+    if warps % GROUP_WARPS or m % (ROWS * groups // across) or n % (8 * across):
         raise ValueError(f"{m} rows and {n} columns for {warps} warps")
-    registers = [(0, 1), (8, 0), *((0, 8 << i) for i in range(log2(n // 8)))]
-    registers += [(ROWS * groups << i, 0) for i in range(log2(m // (ROWS * groups)))]
-    return LinearLayout.of((m, n), {REGISTER: registers, **_rows_of_threads([(0, 2), (0, 4)], warps, bytes)})
+    rows, columns = ROWS * groups // across, n // across
+    registers = [(0, 1), (8, 0), *((0, 8 << i) for i in range(log2(columns // 8)))]
+    registers += [(rows << i, 0) for i in range(log2(m // rows))]
+    threads = _rows_of_threads([(0, 2), (0, 4)], warps // across, bytes)
+    threads[WARP] += [(0, columns << i) for i in range(log2(across))]
+    return LinearLayout.of((m, n), {REGISTER: registers, **threads})
+
+
+def groups_across(shape: Sequence[int], warps: int) -> int:
+    """How many warp groups have parts of the same rows of an accumulator of ``shape``."""
+    return warps // GROUP_WARPS if shape[0] == ROWS else 1
 
 
 def _rows_of_threads(columns: list[tuple[int, int]], warps: int, bytes: int) -> dict[str, list[tuple[int, int]]]:
@@ -199,8 +209,9 @@ class Wgmma(MmaOp):
         require(readable(y, 0), self, "the layout of {}", y)
         if acc.layout is not None:
             warps = acc.layout.size(WARP)
-            fits = warps % GROUP_WARPS == 0 and m % (warps // GROUP_WARPS * ROWS) == 0
-            require(fits and acc.layout == self.sum_layout(warps), self, "the layout of {}", acc)
+            across = groups_across(acc.shape, warps)
+            fits = warps % GROUP_WARPS == 0 and m % (warps // GROUP_WARPS // across * ROWS) == 0
+            require(fits and (across == 1 or not in_registers) and acc.layout == self.sum_layout(warps), self, "the layout of {}", acc)
         require(self.pending is None or self.pending >= 0, self, "{} groups", self.pending)
         return (acc,)
 
