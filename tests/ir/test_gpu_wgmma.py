@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,14 @@ def test_layouts_of_sums(shape: tuple[int, int], warps: int) -> None:
                 assert layout.apply(register=register, lane=lane, warp=warp) == (row, column)
     with pytest.raises(ValueError, match="32 rows"):
         wgmma_layout((32, 8), 4)
+
+
+def test_warp_groups_divide_the_columns_of_64_rows() -> None:
+    layout, alone = wgmma_layout((64, 128), 8), wgmma_layout((64, 64), 4)
+    for place in itertools.product(range(alone.size(REGISTER)), (0, 5, 31), range(8)):
+        register, lane, warp = place
+        row, column = alone.apply(register=register, lane=lane, warp=warp % 4)
+        assert layout.apply(register=register, lane=lane, warp=warp) == (row, column + warp // 4 * 64)
 
 
 def test_parts() -> None:

@@ -136,6 +136,27 @@ def test_right_operands_that_are_computed_and_seen_transposed_lie_as_they_are_lo
     check(CHOOSE, text(ARRAYS, COMPUTED), after, names=False)
 
 
+FOLLOWING = """
+  %c = cast(%w) {dtype = f16} : f16[64,64]
+  %t = permute(%c) {axes = (1, 0)} : f16[64,64]
+  %o = load_view(%in, [%m, %m]) {in_bounds = (false, false)} : f16[64,64]
+  %u0 = mma(%t, %o, %z) : f32[64,64]"""
+THROUGH_SHARED = f"""{start("x0", "m")}{start("x1", "n")}
+  %x = gpu.fetch(%map, [%x0, %x1], _) {{type = !{ROWS}}} : {ROWS}{start("y0", "n")}{start("y1", "m")}
+  %y = gpu.fetch(%map, [%y0, %y1], _) {{type = !{COLUMNS}}} : {COLUMNS}
+  %w = gpu.wgmma(%x, %y, %z) : f32[64,64]
+  %c = cast(%w) {{dtype = f16}} : f16[64,64]
+  %t = permute(%c) {{axes = (1, 0)}} : f16[64,64]{start("v0", "m")}{start("v1", "m")}
+  %o = gpu.fetch(%map, [%v0, %v1], _) {{type = !{ROWS}}} : {ROWS}
+  %s0 = gpu.stage_operand(%t, _) {{type = !{COLUMNS}}} : {COLUMNS}
+  %u0 = gpu.wgmma(%s0, %o, %z) : f32[64,64]"""
+
+
+def test_left_operands_that_are_transposes_of_what_mma_ops_give_go_through_shared_memory() -> None:
+    after = text(ARRAYS, THROUGH_SHARED, maps=tensor_map("map", 0), hints=" hints {wgmma_warps = 4}")
+    check(CHOOSE, text(ARRAYS, PRODUCT, FOLLOWING), after, names=False)
+
+
 def test_stores_of_rows_that_do_not_end_with_16_bytes_stay() -> None:
     """The TMA unit would write behind the last element of each."""
     odd = ARRAYS.replace("(%nq) {divisor = 16}", "(%nq) {divisor = 4}")

@@ -74,3 +74,13 @@ def test_operands_lie_where_they_were_fetched_to() -> None:
     )
     before = HEAD + buffer("f") + tile(64, RESULT)
     check(StageStores(), before + staged + END, before + after + END, names=False)
+
+
+def test_results_may_lie_where_operands_were() -> None:
+    """Their buffers begin with the first store, not with the first operand."""
+    staged = f"\n  %y = gpu.stage_operand(%x, _) {{type = !{BUFFER}}} : {BUFFER}"
+    used = f"\n  %l = gpu.shared_load(%y) {{type = !f16[64,64]{RESULT}}} : f16[64,64]{RESULT}"
+    operand = buffer("y") + "\n  gpu.shared_store(%y, %x) {vector = 2}\n  gpu.async_fence()"
+    result = stored("a", "x", "m", "", buffer("a")).replace("START", "")
+    before = HEAD + MAP + tile(64, RESULT)
+    check(StageStores(), before + staged + used + PUT + END, before + operand + used + result + END, names=False)
