@@ -81,9 +81,12 @@ class _Assigner:
         these, where a lane stores two elements, and four lanes a sector: no conversion takes shared memory from loads.
         Whether any does."""
         found = False
-        for op in self.function.ops_of((memory.Store, memory.AtomicRmw)):
-            home = None if op.results and op.result.users else self.homes.home(op.value)
-            if home is None or (isinstance(op, memory.Store) and not op.is_weak):
+        for op in self.function.walk():
+            adds = isinstance(op, memory.AtomicRmw) and not op.result.users
+            if not isinstance(op, (memory.Store, memory.AtomicRmw)) or not (adds or op.is_weak):
+                continue
+            home = self.homes.home(op.value)
+            if home is None:
                 continue
             pairs = tuple(home.bases(REGISTER)[:1]) == (1,) and tuple(home.bases(LANE)[:2]) == (2, 4)
             if pairs and self._vector(op, home) > 1 and 8 * op.value.tile.element.bytes >= _SECTOR:

@@ -189,10 +189,9 @@ class _Chooser(Rewriter):
         assert t is not None
         operand = self.choice.converted.get(load) if isinstance(load, LoadView) else None
         buffer = None
-        if operand is not None and operand.load in self.loaded:
-            operand = None
-        if operand is not None and operand.bytes == t.bytes and len(y.users) == len(operand.load.result.users) == 1:
-            buffer = self.fetched[operand.load, operand.type]
+        if operand is not None and operand.load not in self.loaded and operand.type.bytes == t.bytes:
+            alone = len(y.users) == len(operand.load.result.users) == 1
+            buffer = self.fetched[operand.load, operand.type] if alone else None
         made = self.value(y.op.x if isinstance(y.op, Cast) and y.op in self.gone else y)  # rounded when it was fetched
         if buffer is not None:
             return b.emit(StageOperand, made, buffer, type=t)

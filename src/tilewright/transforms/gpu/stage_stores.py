@@ -103,9 +103,9 @@ class _Stager:
         roles = next((op for op in self.body.ops if isinstance(op, WarpSpecialize)), None)
         body = self.body if roles is None else roles.consumer
         body = block_of(body, tma.TmaStore) if self.of_puts else body
-        for buffers in (self.operands, self.buffers):
+        for buffers in filter(None, (self.operands, self.buffers)):
             found = {op.result for op in buffers}
-            first = next((op for op in body.ops if any(v in found for o in op.walk() for v in o.operands)), None)
+            first = next(op for op in body.ops if any(v in found for o in op.walk() for v in o.operands))
             for op in buffers:
                 body.insert(op, first)
 

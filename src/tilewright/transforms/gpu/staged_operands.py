@@ -118,6 +118,14 @@ def _scaled(value: Value, op: Mma) -> Staged | None:
     return Staged(suitable, copies=1) if suitable is not None and readable(suitable, 1) else None
 
 
+def divides_columns(op: Mma, staged: dict[Value, Staged]) -> bool:
+    """Whether two warp groups can divide the columns of the sum of ``op``, which has rows for one: its left operand is
+    ``staged``, as both read it, and follows from MMA ops, which may have rows for both."""
+    *_, m, n = op.acc.tile.shape
+    follows = any(isinstance(v.op, Mma) for v in reachable([op.x], operands_within))
+    return m == ROWS and n % 16 == 0 and op.x in staged and follows
+
+
 def _through_permutes(value: Value) -> tuple[Value, bool]:
     """What ``value`` is a permutation of, and whether it is its transpose."""
     transposed = False

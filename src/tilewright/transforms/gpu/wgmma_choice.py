@@ -31,6 +31,7 @@ from tilewright.ir.types import SharedType
 from tilewright.transforms.gpu.mma_loops import LEAST_DEPTH
 from tilewright.transforms.gpu.staged_operands import (
     Staged,
+    divides_columns,
     is_computed_from_tiles,
     is_only_added,
     path_to,
@@ -58,10 +59,6 @@ class Operand:
     descriptor: Descriptor
     type: SharedType
     through: frozenset[Op]  # the ops between the load and the MMA op
-
-    @property
-    def bytes(self) -> int:
-        return self.type.bytes
 
 
 Operands = tuple[Operand | None, Operand | None]
@@ -110,8 +107,9 @@ def choose(function: Function, options: Options) -> Choice:
     if options.target.has_wgmma:
         made |= _turned_lefts(mmas, plan, reads)
     recurrent = {op: (None, None) for op in mmas if _is_carried(op)}
+    wide = [op for op in mmas if not options.target.has_tensor_memory and divides_columns(op, staged)]
     for op in mmas:
-        needed = _warps(op, warps, mmas, staged)
+        needed = _warps(op, warps, mmas, staged, wide)
         operands = _operands(op, plan, {**found, **recurrent}, made)
         if ends:
             operands = "an assertion may end the block, of which the thread that loads would not know"
@@ -282,9 +280,9 @@ def _crosses_sectors(operand: Operand, facts: IntegerRanges) -> bool:
     return t.dtype.bytes == 2 and not d.needs_realign and not pitch
 
 
-def _warps(op: Mma, given: int | None, mmas: list[Mma], staged: dict[Value, Staged]) -> int | None:
-    """How many warps multiply: two warp groups where there are rows for both, as long as accumulators fit into
-    registers.
+def _warps(op: Mma, given: int | None, mmas: list[Mma], staged: dict[Value, Staged], wide: list[Mma]) -> int | None:
+    """How many warps multiply: two warp groups where there are rows for both, or these divide the columns of those that
+    are ``wide``, as long as accumulators fit into registers.
 
     One, where the accumulators of all MMA ops ``beside`` it are small: it has more to multiply in a step, and leaves
     registers to another CTA; and where one of these has rows for one, or one elsewhere, if that is enough for ``op``,
@@ -296,24 +294,16 @@ def _warps(op: Mma, given: int | None, mmas: list[Mma], staged: dict[Value, Stag
     few = _SMALL_ACCUMULATORS_OF_ATTENTION if chained else _SMALL_ACCUMULATORS
     small = sum(other.acc.tile.size for other in beside) <= few * LANES * GROUP_WARPS
     suffices = m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS
-    others = mmas if suffices else beside
-    few_rows = any(other.acc.tile.shape[-2] == ROWS and not _is_wide(other, staged) for other in others)
+    few_rows = any(o.acc.tile.shape[-2] == ROWS and o not in wide for o in (mmas if suffices else beside))
     loads = [staged[v].load for v in (op.x, op.y) if v in staged and v.tile.element.bytes == 2]
     gathers = suffices and len(beside) == 1 and any(load is not None for load in loads)
     most = 1 if small or few_rows or gathers else MOST_GROUPS
     for groups in range(most, 0, -1) if given is None else [given // GROUP_WARPS]:
         exact = given is None or given == groups * GROUP_WARPS
-        divides = groups and (m % (ROWS * groups) == 0 or _is_wide(op, staged))
-        if exact and divides and m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS * groups:
+        divides = exact and groups and (m % (ROWS * groups) == 0 or op in wide)
+        if divides and m * n <= MOST_ACCUMULATORS * LANES * GROUP_WARPS * groups:
             return groups * GROUP_WARPS
     return None
-
-
-def _is_wide(op: Mma, staged: dict[Value, Staged]) -> bool:
-    """Whether warp groups divide the columns of an accumulator of 64 rows: all read a left operand that threads put into
-    shared memory, where other MMA ops are for several."""
-    *_, m, n = op.acc.tile.shape
-    return m == ROWS and n % (MOST_GROUPS * 8) == 0 and op.x in staged and staged[op.x].copies == 1
 
 
 def _follows_left(later: Mma, earlier: Mma) -> bool:
@@ -383,7 +373,7 @@ def _too_much(found: dict[Mma, Operands], staged: dict[Value, Staged], op: Mma, 
         return f"accumulators and operands of {words // threads} registers a thread are too many"
     # What an MMA op follows from may have given its tiles back.
     held = {m: operands for m, operands in beside.items() if m is op or not depends(op, m)}
-    size = sum({o.load: o.bytes for operands in held.values() for o in operands if o is not None}.values())
+    size = sum({o.load: o.type.bytes for operands in held.values() for o in operands if o is not None}.values())
     put = [m for m, (_, y) in held.items() if y is None and m.y not in staged]
     size += sum(staged_copies(m) * m.y.tile.size * m.y.tile.element.bytes for m in put)
     size += sum(staged[v].copies * staged[v].type.bytes for m in held for v in (m.x, m.y) if v in staged)

@@ -211,7 +211,8 @@ class Wgmma(MmaOp):
             warps = acc.layout.size(WARP)
             across = groups_across(acc.shape, warps)
             fits = warps % GROUP_WARPS == 0 and m % (warps // GROUP_WARPS // across * ROWS) == 0
-            require(fits and (across == 1 or not in_registers) and acc.layout == self.sum_layout(warps), self, "the layout of {}", acc)
+            fits = fits and (across == 1 or not in_registers)
+            require(fits and acc.layout == self.sum_layout(warps), self, "the layout of {}", acc)
         require(self.pending is None or self.pending >= 0, self, "{} groups", self.pending)
         return (acc,)
 
