@@ -39,14 +39,14 @@ class Buffer:
 @dataclass
 class Exits:
     """Where the innermost loop continues and ends, and the values that come there, with the blocks they come from;
-    which of those that are carried, and of the results, are words."""
+    how many elements are in a word of those that are carried, and of the results; 0 for what is no word."""
 
     header: ir.Block
     after: ir.Block
     next_values: list[tuple[Registers, ir.Block]]
     results: list[tuple[Registers, ir.Block]]
-    carried_words: Sequence[bool]
-    result_words: Sequence[bool]
+    carried_words: Sequence[int]
+    result_words: Sequence[int]
 
 
 Rule = Callable[["Context", Any], object]

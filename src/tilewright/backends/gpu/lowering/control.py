@@ -1,6 +1,7 @@
 """Structured control flow as basic blocks; what loops carry and branches yield are phis. Conditions are uniform.
 
-Left operands of MMA ops that loops carry are words there, as the MMA ops take them.
+Left operands of MMA ops that loops carry are words there, as the MMA ops take them, and so is what a loop loads for a
+later iteration: what divides words would wait for the load.
 """
 
 from __future__ import annotations
@@ -10,30 +11,32 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.context import Context, Exits, Registers, Rule, nothing
-from tilewright.backends.gpu.lowering.words import packed_words, unpacked_words
+from tilewright.backends.gpu.lowering.words import bytes_of, packed, unpacked, words_of
 from tilewright.ir.core import Op, Value
+from tilewright.ir.dtypes import bfloat16, bool_, float16
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
+from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 
 _WORD_BYTES = 4
 
 
-def _flat(cx: Context, values: Sequence[Value], words: Sequence[bool]) -> Registers:
-    """The registers of ``values``; words of them, where ``words`` says so."""
-    found = (packed_words(cx, cx.of(v), v.tile.element) if packs else cx.of(v) for v, packs in zip(values, words))
-    return [register for registers in found for register in registers]
+def _flat(cx: Context, values: Sequence[Value], words: Sequence[int]) -> Registers:
+    """The registers of ``values``; words of so many elements of them, where ``words`` says so."""
+    found: Registers = []
+    for value, each in zip(values, words):
+        element = value.tile.dtype
+        found += packed(cx, words_of(bytes_of(element), each), cx.of(value), element) if each else cx.of(value)
+    return found
 
 
-def _bind(cx: Context, values: Sequence[Value], registers: Sequence[ir.Value], words: Sequence[bool]) -> None:
+def _bind(cx: Context, values: Sequence[Value], registers: Sequence[ir.Value], words: Sequence[int]) -> None:
     """Give ``values`` their registers, which are ``_flat``."""
     at = 0
-    for value, packs in zip(values, words):
-        count = _count(value)
-        if packs:
-            count = count * value.tile.element.bytes // _WORD_BYTES
-            cx.values[value] = unpacked_words(cx, list(registers[at : at + count]), value.tile.element)
-        else:
-            cx.values[value] = list(registers[at : at + count])
+    for value, each in zip(values, words):
+        element, count = value.tile.dtype, _count(value) // (each or 1)
+        own = list(registers[at : at + count])
+        cx.values[value] = unpacked(cx, words_of(bytes_of(element), each), own, element) if each else own
         at += count
 
 
@@ -41,9 +44,24 @@ def _count(value: Value) -> int:
     return 1 if value.tile.layout is None else value.tile.layout.num_registers
 
 
-def _are_words(*values: Value) -> bool:
-    """Whether one of ``values``, which one variable holds in turn, is the left operand of an MMA op of warp groups."""
-    return any(isinstance(op, Wgmma) and op.x is v for v in values for op in v.users)
+def _elements_of_words(*values: Value) -> int:
+    """How many elements of ``values``, which one variable holds in turn, are in a word there, where one of them is the
+    left operand of an MMA op of warp groups; 0 for others."""
+    is_operand = any(isinstance(op, Wgmma) and op.x is v for v in values for op in v.users)
+    return _WORD_BYTES // values[0].tile.element.bytes if is_operand else 0
+
+
+def _loaded_together(op: For | Loop, value: Value) -> int:
+    """How many elements of ``value``, which ``op`` carries, are in a word that an iteration before loads; 0 for others."""
+    carried, end = list(op.carried), op.body.terminator
+    for _ in carried:
+        if value in carried and isinstance(end, Continue):
+            value = end.values[carried.index(value)]
+    element = value.tile.dtype
+    if not isinstance(value.op, GlobalLoad) or element is bool_ or bytes_of(element) >= _WORD_BYTES:
+        return 0
+    each = min(value.op.vector, _WORD_BYTES // bytes_of(element))
+    return each if element in (float16, bfloat16) or each * bytes_of(element) == _WORD_BYTES else 0
 
 
 def _join(phis: Sequence[ir.Instruction], incoming: Sequence[tuple[Registers, ir.Block]]) -> None:
@@ -53,7 +71,7 @@ def _join(phis: Sequence[ir.Instruction], incoming: Sequence[tuple[Registers, ir
 
 
 def _after(
-    cx: Context, results: Sequence[Value], incoming: Sequence[tuple[Registers, ir.Block]], words: Sequence[bool]
+    cx: Context, results: Sequence[Value], incoming: Sequence[tuple[Registers, ir.Block]], words: Sequence[int]
 ) -> None:
     """Go on where control comes from these blocks, each with registers for ``results``."""
     if not incoming:
@@ -71,9 +89,10 @@ def _after(
 def _loop(cx: Context, op: For | Loop) -> None:
     b = cx.builder
     header, after = b.append_basic_block("loop"), b.append_basic_block("after")
-    carried_words, result_words = [_are_words(v) for v in op.carried], [_are_words(v) for v in op.results]
+    carried_words = [_elements_of_words(v) or _loaded_together(op, v) for v in op.carried]
+    result_words = [_elements_of_words(v) for v in op.results]
     if isinstance(op, For):  # its results are what it carries
-        carried_words = result_words = [a or b for a, b in zip(carried_words, result_words)]
+        carried_words = result_words = [b or a for a, b in zip(carried_words, result_words)]
     inits = _flat(cx, op.inits, carried_words)
     before = b.block
     b.branch(header)
@@ -110,7 +129,7 @@ def _if(cx: Context, op: If) -> None:
     b = cx.builder
     then, orelse, after = (b.append_basic_block(name) for name in ("then", "else", "joined"))
     b.cbranch(cx.scalar(op.condition), then, orelse)
-    words = [_are_words(v) for v in op.results]
+    words = [_elements_of_words(v) for v in op.results]
     incoming: list[tuple[Registers, ir.Block]] = []
     for block, region in ((then, op.then), (orelse, op.orelse)):
         b.position_at_end(block)
