@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -63,6 +64,7 @@ class AccessLayouts:
         self._beside: dict[Op, tuple[Op, int]] = {}
         self._across = _turned(function)
         self._reduced = {(op.values[0].tile.shape, op.axis) for op in function.ops_of(Reduce)}
+        self._states = _states(function)
         accesses = [op for op in function.ops_of(memory.PointerMemoryOp) if op.ptrs.tile.rank]
         for op in accesses:
             self._vote(op)
@@ -81,8 +83,8 @@ class AccessLayouts:
         if isinstance(op, memory.Load) and is_factor(op.result):
             self._own[op] = blocked(t.shape, order, vector, self.warps)
             return
-        if isinstance(op, memory.Load) and (beside := _used_beside(op)) is not None:
-            if isinstance(beside[0], memory.Load):
+        if isinstance(op, memory.Load) and (beside := _used_beside(op, self._states)) is not None:
+            if isinstance(beside[0], memory.Load) or beside[0].spec.elementwise:
                 self._beside[op] = beside  # whose layout is known when all have voted
             elif (layout := self._as_used(op, *beside)) is not None:
                 self._own[op] = layout
@@ -107,9 +109,10 @@ class AccessLayouts:
             home = fetched_layout(other, self.warps)
         elif isinstance(other, Mma):
             home = self.cores.home(other)
-        else:
-            assert isinstance(other, Wgmma)
+        elif isinstance(other, Wgmma):
             home = other.sum_layout(self.warps)
+        else:
+            home = self.layout(other.results[0].tile.shape)
         found = home.shrink(axis).reshape(op.result.tile.shape)
         few = min(found.num_registers, found.num_registers * op.result.tile.element.bytes // _WORD)
         return found if few <= _FEW_REGISTERS else None
@@ -139,6 +142,8 @@ class AccessLayouts:
             order = max(votes, key=lambda o: votes[o]) if votes else row_major
             vector = self._vectors.get((shape, order[0]), _VECTOR_ELEMENTS if votes is None else 1)
             axis, lines = self._across.get(shape, (order[0], 1))
+            if shape in self._states:
+                axis, lines = order[1], max(math.prod(shape) // (LANES * self.warps * vector), 1)
             across = {} if axis == order[0] else {axis: lines}
             reduced = (shape, order[0]) in self._reduced
             self._layouts[shape] = blocked(shape, order, vector, self.warps, across, rows_apart=reduced)
@@ -149,9 +154,20 @@ def _longer_axes(shape: _Shape) -> _Shape:
     return tuple(n for n in shape if n > 1)
 
 
-def _used_beside(op: memory.Load) -> tuple[Op, int] | None:
+def _states(function: Function) -> set[_Shape]:
+    """Shapes of tiles that loops carry which use no tensor cores, and of which some are loaded: states of recurrences,
+    if vectors change them."""
+    if function.ops_of((Mma, Wgmma)):
+        return set()
+    loaded = {op.result.tile.shape for op in function.ops_of(memory.Load)}
+    carried = {v.tile.shape for op in function.ops_of(LoopOp) for v in op.carried if isinstance(v.type, TileType)}
+    return {shape for shape in loaded & carried if len(shape) == 2 and min(shape) > 1}
+
+
+def _used_beside(op: memory.Load, states: Collection[_Shape]) -> tuple[Op, int] | None:
     """What makes the tile whose rows or columns, along the other axis, are combined with what ``op`` loads in each step
-    of a loop, such as scales of an accumulator, or are found by it; None for other uses."""
+    of a loop, such as scales of an accumulator or what changes one of ``states``, or are found by it; None for other
+    uses."""
     pending = [op.result] if isinstance(op.parent, LoopOp) else []
     while len(pending) == 1:
         value = pending.pop()
@@ -160,6 +176,8 @@ def _used_beside(op: memory.Load) -> tuple[Op, int] | None:
                 others = [v.op for after in user.result.users if after.spec.elementwise for v in after.operands]
                 others = [_before_casts(o) for o in others if o is not None and o is not user]
                 other = next((o for o in (*others, _found_by(user.result)) if isinstance(o, _BESIDE)), None)
+                if other is None and user.shape in states:
+                    other = next((o for o in user.result.users if o.spec.elementwise), None)
                 axes = [k for k, (a, b) in enumerate(zip(value.tile.shape, user.shape)) if a != b]
                 beside = other is not None and len(axes) == 1 and other.results[0].tile.shape == user.shape
                 return (other, axes[0]) if other is not None and beside else None

@@ -16,7 +16,7 @@ from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import int32, tfloat32
 from tilewright.ir.effects import has_effect
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.gpu_stage import DEEPER, NUM_STAGES
+from tilewright.ir.gpu_stage import DEEPER, NUM_STAGES, num_warps
 from tilewright.ir.layouts import WARP, LinearLayout
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul
@@ -32,7 +32,7 @@ from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.fetch_rings import next_slot
 from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead, stores
-from tilewright.transforms.gpu.prefetch_loads import ctas_of_sm, registers_of
+from tilewright.transforms.gpu.prefetch_loads import ctas_of_sm, iterations_ahead, registers_of
 
 STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
 # Of loops with up to three MMA ops, of which one needs what another one gives, as in attention: they hide as much of a
@@ -186,16 +186,18 @@ def _deeper_rows(rows: Mapping[For, Sequence[_OperandLoad]], blocks: int) -> int
 
 
 def _row_loads(function: Function) -> dict[For, list[_OperandLoad]]:
-    """The loads that can be copied ahead of the loops of a kernel without MMA ops."""
+    """The loads that can be copied ahead of the loops of a kernel without MMA ops, unless registers have room for them
+    several iterations ahead."""
     if function.ops_of((GpuMma, Wgmma)):
         return {}
     alias = AnalysisManager(function).get(AliasAnalysis)
     found = {}
     for loop in function.walk():
         if isinstance(loop, For):
-            loads = [_OperandLoad(x, ()) for x in loads_ahead(loop, alias) if _can_be_copied(x.op, of_row=True)]
+            ahead = loads_ahead(loop, alias)
+            loads = [_OperandLoad(x, ()) for x in ahead if _can_be_copied(x.op, of_row=True)]
             loads = [x for x in loads if memory.is_vector(x.buffer, x.source, x.op.vector)]
-            if loads:
+            if loads and iterations_ahead(loop, ahead, num_warps(function)) == 1:
                 found[loop] = loads
     return found
 

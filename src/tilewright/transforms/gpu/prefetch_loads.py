@@ -32,6 +32,7 @@ _FEW_REGISTERS = 8  # of a thread, for what runs ahead in loops with MMA ops
 _FEWER_REGISTERS = 4
 _ENOUGH_CTAS = 8  # on an SM: more make room for less
 _MOST_STEP = 1 << 16  # of a loop of which several iterations are loaded ahead: their number does not wrap around
+_VECTOR_REGISTERS = 2  # of a thread, for a vector that changes a state
 _AHEAD = 4  # iterations, of vectors that change a state: one takes less time than a load
 
 
@@ -51,8 +52,12 @@ class PrefetchLoads(InPlacePass):
         alias = AnalysisManager(function).get(AliasAnalysis)
         loops = {op: found for op in function.ops_of(For) if (found := loads_ahead(op, alias, groups=True))}
         warps = num_warps(function)
-        loops = {loop: found for loop, found in loops.items() if _leaves_room(loop, found, warps)}
-        return replace_ops(function, loops, _prefetched)
+        chosen = {
+            loop: (found, iterations_ahead(loop, found, warps))
+            for loop, found in loops.items()
+            if _leaves_room(loop, found, warps)
+        }
+        return replace_ops(function, chosen, _prefetched)
 
 
 def registers_of(body: Block) -> int:
@@ -71,10 +76,9 @@ def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     loaded = sum(_words(load.op.result) for load in loads)
     if all(any(isinstance(op, kind) for op in loop.body.ops) for kind in (Wgmma, AsyncCopy)):
         return loaded <= _FEW_REGISTERS  # numbers, of what is gathered beside the accumulators
+    if iterations_ahead(loop, loads, warps) > 1:
+        return True
     before = registers_of(loop.body)
-    ahead = _iterations_ahead(loop, loads)
-    if ahead > 1:
-        return before + ahead * loaded + _SPARE <= most_registers(warps * LANES)
     after = before + loaded
     ctas = [ctas_of_sm(registers, warps) for registers in (before, after)]
     most = most_registers(warps * LANES)
@@ -84,13 +88,16 @@ def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     return after + _SPARE <= most and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
 
 
-def _iterations_ahead(loop: For, loads: Sequence[AheadLoad]) -> int:
+def iterations_ahead(loop: For, loads: Sequence[AheadLoad], warps: int) -> int:
     """How many iterations of ``loop``, which needs no tensor cores, are loaded ahead."""
     step, words = constant_of(loop.step), [_words(load.op.result) for load in loads]
-    state = max((_words(v) for v in loop.carried if isinstance(v.type, TileType) and v.type.rank > 1), default=0)
-    vectors = max(words) == 1 < state and sum(words) <= _FEW_REGISTERS
+    tiles = [v for v in loop.carried if isinstance(v.type, TileType) and v.type.rank > 1]
+    state = max((_words(v) for v in tiles if min(v.tile.shape) > 1), default=0)
+    vectors = max(words) <= min(_VECTOR_REGISTERS, state - 1) and sum(words) <= _FEW_REGISTERS
+    room = most_registers(warps * LANES) - registers_of(loop.body) - _SPARE >= _AHEAD * sum(words)
     multiplies = any(isinstance(op, (GpuMma, Wgmma, AsyncCopy)) for op in loop.body.ops)
-    return _AHEAD if vectors and not multiplies and isinstance(step, int) and 0 < step < _MOST_STEP else 1
+    counted = isinstance(step, int) and 0 < step < _MOST_STEP
+    return _AHEAD if vectors and room and not multiplies and counted else 1
 
 
 def _words(value: Value) -> int:
@@ -105,8 +112,8 @@ def _words(value: Value) -> int:
     return max(count * (t.element.bitwidth if loaded else max(t.element.bitwidth, 32)) // 32, 1)
 
 
-def _prefetched(rewriter: Rewriter, op: For, loads: Sequence[AheadLoad], b: Builder) -> Sequence[Value]:
-    values, ahead = rewriter.values, _iterations_ahead(op, loads)
+def _prefetched(rewriter: Rewriter, op: For, how: tuple[Sequence[AheadLoad], int], b: Builder) -> Sequence[Value]:
+    values, (loads, ahead) = rewriter.values, how
 
     def loaded(at: Value, exists: Value) -> list[Value]:
         """What ``loads`` give in the iteration ``at``, which may not exist: of the same place once."""

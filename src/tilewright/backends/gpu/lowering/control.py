@@ -52,7 +52,7 @@ def _elements_of_words(*values: Value) -> int:
 
 
 def _loaded_together(op: For | Loop, value: Value) -> int:
-    """How many elements of ``value``, which ``op`` carries, are in a word that an iteration before loads; 0 for others."""
+    """How many elements of ``value``, which ``op`` carries, are in a word that an iteration loads; 0 for others."""
     carried, end = list(op.carried), op.body.terminator
     for _ in carried:
         if value in carried and isinstance(end, Continue):
