@@ -61,7 +61,7 @@ class AccessLayouts:
         self._vectors: dict[tuple[_Shape, int], int] = {}
         self._layouts: dict[_Shape, LinearLayout] = {}
         self._own: dict[Op, LinearLayout] = {}
-        self._beside: dict[Op, tuple[Op, int]] = {}
+        self._beside: dict[Op, tuple[Op, _Shape, int]] = {}
         self._across = _turned(function)
         self._reduced = {(op.values[0].tile.shape, op.axis) for op in function.ops_of(Reduce)}
         self._states = _states(function)
@@ -100,9 +100,9 @@ class AccessLayouts:
             self._own[op] = self._as_used(op, *self._beside.pop(op)) or self.layout(op.ptrs.tile.shape)
         return self._own.get(op) or self.layout(op.ptrs.tile.shape or (1,))
 
-    def _as_used(self, op: memory.Load, other: Op, axis: int) -> LinearLayout | None:
-        """How threads hold what ``op`` loads where they have what ``other`` makes, if that are few elements. Several
-        load the same ones, and none waits for another one."""
+    def _as_used(self, op: memory.Load, other: Op, shape: _Shape, axis: int) -> LinearLayout | None:
+        """How threads hold what ``op`` loads where they have what ``other`` makes, in that ``shape``, if that are few
+        elements. Several load the same ones, and none waits for another one."""
         if isinstance(other, memory.Load):
             home = self.of(other)
         elif isinstance(other, LoadFetched):
@@ -112,8 +112,8 @@ class AccessLayouts:
         elif isinstance(other, Wgmma):
             home = other.sum_layout(self.warps)
         else:
-            home = self.layout(other.results[0].tile.shape)
-        found = home.shrink(axis).reshape(op.result.tile.shape)
+            home = self.layout(shape)
+        found = home.reshape(shape).shrink(axis).reshape(op.result.tile.shape)
         few = min(found.num_registers, found.num_registers * op.result.tile.element.bytes // _WORD)
         return found if few <= _FEW_REGISTERS else None
 
@@ -164,23 +164,25 @@ def _states(function: Function) -> set[_Shape]:
     return {shape for shape in loaded & carried if len(shape) == 2 and min(shape) > 1}
 
 
-def _used_beside(op: memory.Load, states: Collection[_Shape]) -> tuple[Op, int] | None:
+def _used_beside(op: memory.Load, states: Collection[_Shape]) -> tuple[Op, _Shape, int] | None:
     """What makes the tile whose rows or columns, along the other axis, are combined with what ``op`` loads in each step
-    of a loop, such as scales of an accumulator or what changes one of ``states``, or are found by it; None for other
-    uses."""
+    of a loop, such as scales of an accumulator or what changes one of ``states``, or are found by it, and its shape
+    there; None for other uses."""
     pending = [op.result] if isinstance(op.parent, LoopOp) else []
     while len(pending) == 1:
         value = pending.pop()
         for user in value.users:
             if isinstance(user, Broadcast):
                 others = [v.op for after in user.result.users if after.spec.elementwise for v in after.operands]
-                others = [_before_casts(o) for o in others if o is not None and o is not user]
+                others = [_loaded_as(o) for o in others if o is not None and o is not user]
                 other = next((o for o in (*others, _found_by(user.result)) if isinstance(o, _BESIDE)), None)
                 if other is None and user.shape in states:
                     other = next((o for o in user.result.users if o.spec.elementwise), None)
                 axes = [k for k, (a, b) in enumerate(zip(value.tile.shape, user.shape)) if a != b]
-                beside = other is not None and len(axes) == 1 and other.results[0].tile.shape == user.shape
-                return (other, axes[0]) if other is not None and beside else None
+                if other is None or len(axes) != 1:
+                    return None
+                alike = _longer_axes(other.results[0].tile.shape) == _longer_axes(user.shape)
+                return (other, user.shape, axes[0]) if alike else None
             if user.spec.elementwise or isinstance(user, Reshape):
                 pending.append(user.results[0])
     return None
@@ -193,8 +195,9 @@ def _found_by(index: Value) -> memory.Load | None:
     return loads[0] if loads else None
 
 
-def _before_casts(op: Op) -> Op:
-    return _before_casts(op.x.op) if isinstance(op, Cast) and op.x.op is not None else op
+def _loaded_as(op: Op) -> Op:
+    """What makes the tile that ``op`` converts, or gives another shape."""
+    return _loaded_as(op.x.op) if isinstance(op, (Cast, Reshape)) and op.x.op is not None else op
 
 
 def _turned(function: Function) -> dict[_Shape, tuple[int, int]]:
@@ -435,7 +438,7 @@ class Homes:
         for op in block.ops:
             if isinstance(op, LoopOp):
                 for arg, init in zip(op.carried, op.inits):
-                    changed |= self._set(arg, self.home(init))
+                    changed |= self._set(arg, self._of_accumulator(op, arg) or self.home(init))
             if op.regions and isinstance(op, CONTROL_FLOW):
                 for region in op.regions:
                     changed |= self._visit(region, [*enclosing, op])
@@ -446,6 +449,12 @@ class Homes:
                 if isinstance(value.type, TileType) and value.type.rank and value not in self._homes:
                     changed |= self._set(value, self._rule(op, value))
         return changed
+
+    def _of_accumulator(self, loop: LoopOp, arg: Value) -> LinearLayout | None:
+        """The layout that an MMA op gives what ``loop`` carries as ``arg``: what is loaded before it is converted once."""
+        end = loop.body.terminator
+        following = end.values[list(loop.carried).index(arg)] if isinstance(end, Continue) else arg
+        return self._rule(following.op, following) if isinstance(following.op, (Mma, Wgmma)) else None
 
     @staticmethod
     def _passed(op: Op, enclosing: list[Op]) -> Iterator[tuple[Value, Value]]:
