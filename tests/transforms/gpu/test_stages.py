@@ -225,13 +225,19 @@ X = f"  %x = constant() {{value = 1.0, type = !f32[64]{ROW}}} : f32[64]{ROW}\n"
 
 
 def test_what_is_not_live_at_once_shares_memory() -> None:
-    def program(a: int | None, b: int | None, c: int | None) -> str:
+    """But small tiles, of which a number of each row is exchanged."""
+    wide = layout(line(64, 128), line(1, 2, 4, 8, 16), line(32))
+
+    def program(size: int, a: int | None, b: int | None, c: int | None) -> str:
         use = [STORED.replace("NAME", n) for n in "abc"]
         again = use[0].replace("l_a", "m_a")
-        return f"{HEAD_2}\n{X}{buffer('a', 64, a)}{use[0]}{buffer('b', 64, b)}{use[1]}{again}{buffer('c', 64, c)}{use[2]}  return()\n}}\n"
+        buffers = [buffer(n, size, offset) for n, offset in zip("abc", (a, b, c))]
+        text = f"{HEAD_2}\n{X}{buffers[0]}{use[0]}{buffers[1]}{use[1]}{again}{buffers[2]}{use[2]}  return()\n}}\n"
+        return text if size == 64 else text.replace(f"f32[64]{ROW}", f"f32[{size}]{wide}")
 
-    check(AllocateShared(), program(None, None, None), program(0, 256, 0))
-    assert shared_bytes(parse_function(program(0, 256, 0))) == 512
+    check(AllocateShared(), program(256, None, None, None), program(256, 0, 1024, 0))
+    assert shared_bytes(parse_function(program(256, 0, 1024, 0))) == 2048
+    check(AllocateShared(), program(64, None, None, None), program(64, 0, 256, 512))
 
 
 def test_a_buffer_from_outside_of_a_loop_lives_as_long() -> None:

@@ -16,7 +16,7 @@ from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
 from tilewright.transforms.base import InPlacePass
 
 MOST_SHARED_BYTES = 232448  # of a CTA on sm_90 and sm_100: CUDA C++ Programming Guide, "Technical specifications"
-_SMALL_BYTES, _SMALL_BYTES_IN_ALL = 128, 4096  # one number of 32 bits from each warp
+_SMALL_BYTES, _SMALL_BYTES_IN_ALL = 512, 4096  # one number of 32 bits from each warp, or of each row
 _ALWAYS = 1 << 62
 _RESERVED = 1024  # bytes that the driver has of each CTA, from sm_80 on: CUDA C++ Programming Guide, "Shared memory"
 

@@ -451,7 +451,7 @@ class Homes:
         return changed
 
     def _of_accumulator(self, loop: LoopOp, arg: Value) -> LinearLayout | None:
-        """The layout that an MMA op gives what ``loop`` carries as ``arg``: what is loaded before it is converted once."""
+        """The layout that an MMA op gives what ``loop`` carries as ``arg``: what is loaded before is converted once."""
         end = loop.body.terminator
         following = end.values[list(loop.carried).index(arg)] if isinstance(end, Continue) else arg
         return self._rule(following.op, following) if isinstance(following.op, (Mma, Wgmma)) else None
