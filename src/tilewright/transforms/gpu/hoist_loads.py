@@ -11,13 +11,14 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.effects import SIDE_EFFECTS, has_early_exit, has_effect, is_ordered
 from tilewright.ir.ops.control import For
-from tilewright.ir.ops.gpu.memory import GlobalLoad
+from tilewright.ir.ops.gpu.memory import AsyncCommit, AsyncCopy, GlobalLoad, SharedStore
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.load_ahead import made_by, pure_slice, written_objects
 
+_TO_SHARED = (SharedStore, AsyncCopy, AsyncCommit)  # write no global memory
 _WORDS = 8  # registers of a thread that loads may take before their time: more would cost occupancy
 _WORDS_BESIDE_MMA = 24  # the same, while a loop of a persistent kernel multiplies: benchmarks/results/gpu_attention.md
 
@@ -26,8 +27,9 @@ _WORDS_BESIDE_MMA = 24  # the same, while a loop of a persistent kernel multipli
 class HoistLoads:
     """Moves each load, and what its addresses and mask need, behind the load before it in its block.
 
-    The assembler moves none over what may branch, such as a division. Loads stay behind writes and barriers, and where
-    they wait for other loads; together they take up to ``words`` registers of a thread longer than they had to.
+    The assembler moves none over what may branch, such as a division. Loads stay behind writes to global memory and
+    barriers, and where they wait for other loads; together they take up to ``words`` registers of a thread longer than
+    they had to.
     Runs when layouts are known, and before barriers are inserted.
     """
 
@@ -50,13 +52,13 @@ class HoistLoads:
         segment: list[Op] = []
         for op in block.ops:
             segment.append(op)
-            if has_effect(op, SIDE_EFFECTS) or op.spec.terminator:
+            if (has_effect(op, SIDE_EFFECTS) and not isinstance(op, _TO_SHARED)) or op.spec.terminator:
                 found += self._segment(segment)
                 segment = []
         return found + segment
 
     def _segment(self, ops: list[Op]) -> list[Op]:
-        """``ops``, of which only the last one writes, in another order."""
+        """``ops``, of which only the last one writes global memory, in another order."""
         loads = [op for op in ops if isinstance(op, GlobalLoad) and op.is_weak]
         if len(loads) < 2:
             return ops

@@ -9,11 +9,11 @@ from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.dtypes import bool_, int32, uint32
-from tilewright.ir.effects import SIDE_EFFECTS, has_effect, is_ordered, is_pure
+from tilewright.ir.effects import SIDE_EFFECTS, has_early_exit, has_effect, is_ordered, is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, And, Bitcast, Cast, Cmp, Max, Select
-from tilewright.ir.ops.control import CONTROL_FLOW, For
+from tilewright.ir.ops.control import For, LoopOp
 from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierExpect, MbarrierWait
 from tilewright.ir.ops.gpu.memory import (
     AsyncCommit,
@@ -210,7 +210,7 @@ def loads_ahead(loop: For, alias: AliasAnalysis, *, groups: bool = False) -> lis
     groups = groups and any(isinstance(op, Wgmma) for op in loop.body.ops)
     known = (*through_shared, *(_OF_WARP_GROUPS if groups else ()))
     others = (Wgmma, *(() if multiplies or copies else through_shared))
-    if any(isinstance(op, CONTROL_FLOW) or is_ordered(op) for op in nested):
+    if any(isinstance(op, LoopOp) or is_ordered(op) for op in nested) or any(map(has_early_exit, loop.body.ops[:-1])):
         return []
     if not groups and any(isinstance(op, others) for op in nested):
         return []
