@@ -153,7 +153,7 @@ def is_computed_from_tiles(operand: Value) -> bool:
     loads = tiles_loaded_for(operand)
     through = {op for load in loads for op in path_to(operand, load)}
     others = [op for op in through if not isinstance(op, (Permute, Reshape))]
-    alike = all(load.result.tile.element.bytes == 2 and load.result.tile.size == operand.tile.size for load in loads)
+    alike = all(load.result.tile.element.bytes in (2, 4) and load.result.tile.size == operand.tile.size for load in loads)
     return alike and bool(others) and all(op.spec.elementwise for op in others)
 
 
