@@ -84,6 +84,7 @@ PASSES = (
     "hoist-loads-over-loops",
     "hoist-loads",
     "lower-conversions",
+    "merge-exchanges",
     "allocate-shared",
     "insert-barriers",
 )

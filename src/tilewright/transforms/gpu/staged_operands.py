@@ -146,14 +146,15 @@ def tiles_loaded_for(operand: Value) -> list[LoadView]:
 
 
 def is_computed_from_tiles(operand: Value) -> bool:
-    """Whether ``operand`` is computed element by element from tiles of as many elements of 16 bits as well, which are
-    loaded beside it: of such ``ldmatrix`` gives each thread what it multiplies of a left operand."""
+    """Whether ``operand`` is computed element by element from tiles of as many elements of 16 or 32 bits, which are
+    loaded beside it: of such a thread can load what it multiplies of a left operand, by ``ldmatrix`` or two at once."""
     if operand.tile.element.bytes != 2 or operand.tile.rank != 2:
         return False
     loads = tiles_loaded_for(operand)
     through = {op for load in loads for op in path_to(operand, load)}
     others = [op for op in through if not isinstance(op, (Permute, Reshape))]
-    alike = all(load.result.tile.element.bytes in (2, 4) and load.result.tile.size == operand.tile.size for load in loads)
+    tiles = [load.result.tile for load in loads]
+    alike = all(t.element.bytes in (2, 4) and t.size == operand.tile.size for t in tiles)
     return alike and bool(others) and all(op.spec.elementwise for op in others)
 
 
