@@ -113,6 +113,20 @@ def test_warps_to_move_4096_elements(kernel: ct.Kernel, dtype: type, first: int,
     assert suitable_warps(optimize(specialization(kernel, (*arrays, 4096), "reference").function)) == warps
 
 
+@ct.kernel
+def step(state, key, out, D: ct.Constant[int], T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    tile = ct.load(state, (0, ct.bid(0)), (D, T))
+    known = ct.sum(tile * ct.load(key, (0,), (D,))[:, None], axis=0, keepdims=True)
+    ct.store(out, (0, ct.bid(0)), tile - known)
+
+
+@pytest.mark.parametrize(("columns", "warps"), [(32, 2), (64, 4), (128, 8)])
+def test_fewer_warps_share_columns_that_are_reduced(columns: int, warps: int) -> None:
+    arrays = np.zeros((128, 256), np.float32), np.zeros(128, np.float32), np.zeros((128, 256), np.float32)
+    function = optimize(specialization(step, (*arrays, 128, columns), "reference").function)
+    assert suitable_warps(function) == warps
+
+
 def test_no_loop_spills() -> None:
     """A loop that reduces 16,384 numbers, and one that stores as many, have 16 warps, as four would spill."""
 

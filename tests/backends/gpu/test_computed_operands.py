@@ -99,6 +99,16 @@ def scaled(a, w, scales, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Cons
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
+def narrowed(a, w, scales, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The left operand is converted from 32 bits."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO).astype(w.dtype)
+        total = ct.mma(x, ct.load(w, (k, j), (K, N), padding_mode=ct.PaddingMode.ZERO), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
 def differences(a, w, scales, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
     """Two products a step, one of them subtracted, as of complex numbers."""
     i, j = ct.bid(0), ct.bid(1)
@@ -190,6 +200,15 @@ def test_left_operands_are_computed_by_halves(where: str, kernel: Any, tile: Til
         found = run(kernel, backend, tile, left_arguments(tile))
     assert [op.first for op in found] == [0, tile[2] // 2]
     assert all(isinstance(op.x.type, TileType) and op.pending is None for op in found)
+
+
+@pytest.mark.parametrize("where", interpreters())
+@pytest.mark.parametrize("tile", [(128, 128, 32), (64, 128, 64)])
+def test_left_operands_that_are_converted_from_32_bits_stay_in_registers(where: str, tile: Tile) -> None:
+    _, w, scales = left_arguments(tile)
+    with interpreters()[where] as backend:
+        found = run(narrowed, backend, tile, (integers((2 * tile[0], 208), np.float32), w, scales))
+    assert found and all(isinstance(op.x.type, TileType) for op in found)
 
 
 def test_left_operands_of_which_a_step_loads_more_stay_whole() -> None:

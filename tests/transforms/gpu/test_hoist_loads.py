@@ -136,3 +136,27 @@ def test_loads_behind_loops_stay(old: str, new: str) -> None:
             "splat(%first)", "splat(%q)"
         )
     check(HoistLoadsOverLoops(), before, before)
+
+
+def test_a_load_moves_over_what_is_stored_to_shared_memory() -> None:
+    memory = "shared<f32[32]#layout<offset = [[1],[2],[4],[8],[16]]>>"
+    head = f"""
+func @f(%p: ptr<f32> = "x".base, %q: ptr<f32> = "y".base) hints {{num_warps = 1}} {{
+  %i = iota() {{type = !i32[32]{LANES}}} : i32[32]{LANES}
+  %a = gpu.splat(%p) {{type = !ptr<f32>[32]{LANES}}} : ptr<f32>[32]{LANES}
+  %b = ptr_offset(%a, %i) : ptr<f32>[32]{LANES}
+  %x = gpu.load(%b, _, _) : f32[32]{LANES}"""
+    store = f"""
+  %m = gpu.shared_alloc() {{type = !{memory}}} : {memory}
+  gpu.shared_store(%m, %x)"""
+    load = f"""
+  %c = gpu.splat(%q) {{type = !ptr<f32>[32]{LANES}}} : ptr<f32>[32]{LANES}
+  %d = ptr_offset(%c, %i) : ptr<f32>[32]{LANES}
+  %y = gpu.load(%d, _, _) : f32[32]{LANES}"""
+    end = f"""
+  %s = add(%x, %y) : f32[32]{LANES}
+  gpu.store(%b, %s, _)
+  return()
+}}
+"""
+    check(HoistLoads(), head + store + load + end, head + load + store + end)
