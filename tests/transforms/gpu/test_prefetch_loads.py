@@ -106,8 +106,8 @@ def test_vectors_that_change_a_state_are_loaded_four_iterations_ahead(backend: P
         np.testing.assert_allclose(*found, rtol=1e-5)
     loop = loop_of(backend)
     loads = [op.result for op in loop.body.ops if isinstance(op, GlobalLoad)]
-    assert [v.type for v in loop.inits[1:]] == [v.type for v in loads] * 4
-    assert [*loop.next_values[1:]] == [*loop.carried[3:], *loads]
+    assert [v.type for v in loop.inits[1:]] == [v.type for v in loads] and len(loads) == 8
+    assert [*loop.next_values[1:]] == loads
 
 
 LANES = layout(line(), line(1, 2, 4, 8, 16))  # 32 elements in one warp
@@ -174,60 +174,63 @@ STATE = layout([[1, 0]], [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]])
 ONE = layout([], [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]])
 
 
-def test_a_state_is_changed_by_what_was_loaded_four_iterations_before() -> None:
-    """Before the loop as many are loaded, those that there are."""
+def test_vectors_that_change_a_state_are_loaded_for_four_iterations_while_four_run() -> None:
+    """Iterations that are left load for themselves."""
     head = f"""
 func @f(%p: ptr<f32> = "x".base, %n: i32 = "n".scalar) hints {{num_warps = 1}} {{
   %o = constant() {{value = 0, type = !i32}} : i32
-  %l = constant() {{value = 3, type = !i32}} : i32
+  %l = constant() {{value = 2, type = !i32}} : i32
   %i = iota() {{type = !i32[1,32]{ONE}}} : i32[1,32]{ONE}
   %a = gpu.splat(%p) {{type = !ptr<f32>[1,32]{ONE}}} : ptr<f32>[1,32]{ONE}
   %b = ptr_offset(%a, %i) : ptr<f32>[1,32]{ONE}
   %z = constant() {{value = 0.0, type = !f32[2,32]{STATE}}} : f32[2,32]{STATE}"""
-    end = f"""
-    %y = gpu.broadcast(%x) {{type = !f32[2,32]{STATE}}} : f32[2,32]{STATE}
-    %t = add(%s, %y) : f32[2,32]{STATE}"""
+    vector, state = f"f32[1,32]{ONE}", f"f32[2,32]{STATE}"
 
-    def load(name: str, at: str, mask: str = "_") -> str:
+    def address(name: str, at: str) -> str:
         return f"""
     %m{name} = gpu.splat(%{at}) {{type = !i32[1,32]{ONE}}} : i32[1,32]{ONE}
-    %d{name} = ptr_offset(%b, %m{name}) : ptr<f32>[1,32]{ONE}""" + (
-            f"\n    %{name} = gpu.load(%d{name}, _, _) : f32[1,32]{ONE}"
-            if mask == "_"
-            else f"""
-    %e{name} = gpu.splat(%{mask}) {{type = !i1[1,32]{ONE}}} : i1[1,32]{ONE}
-    %{name} = gpu.load(%d{name}, %e{name}, _) : f32[1,32]{ONE}"""
-        )
+    %d{name} = ptr_offset(%b, %m{name}) : ptr<f32>[1,32]{ONE}"""
 
-    def further(k: int, begin: str) -> str:
+    def loads(name: str, first: str, exist: str) -> str:
+        """Those of four iterations."""
+        found = "".join(f"\n    %{name}{k} = add(%{first}, %c{k}) : i32" for k in (2, 4, 6))
+        for k, at in enumerate((first, f"{name}2", f"{name}4", f"{name}6")):
+            found += f"""{address(f"{name}_{k}", at)}
+    %e{name}_{k} = gpu.splat(%{exist}) {{type = !i1[1,32]{ONE}}} : i1[1,32]{ONE}
+    %x{name}_{k} = gpu.load(%d{name}_{k}, %e{name}_{k}, _) : {vector}"""
+        return found
+
+    def added(name: str, x: str, s: str) -> str:
         return f"""
-    %left{k} = sub(%n, %{begin}) : i32
-    %more{k} = cmp(%{"l" if k == 1 else f"c{k}"}, %left{k}) {{predicate = CmpPredicate.LT}} : i1"""
+    %y{name} = gpu.broadcast(%{x}) {{type = !{state}}} : {state}
+    %t{name} = add(%{s}, %y{name}) : {state}"""
 
-    def ahead(k: int) -> str:
-        distance = "l" if k == 1 else f"c{k}"
-        return f"""{further(k, "o")}
-    %at{k} = add(%o, %{distance}) : i32
-    %there{k} = and(%there, %more{k}) : i1{load(f"x{k}", f"at{k}", f"there{k}")}"""
-
-    f32 = f"f32[1,32]{ONE}"
-    constants = "".join(f"\n    %c{k} = constant() {{value = {3 * k}, type = !i32}} : i32" for k in (2, 3, 4))
-    addresses = load("x5", "k").rpartition("\n")[0]  # which nobody needs any more
-    before = f"""{head}
-  %r = for(%o, %n, %l, [%z]) : f32[2,32]{STATE} {{ ^(%k: i32, %s: f32[2,32]{STATE}){load("x", "k")}{end}
+    one = f"""{address("", "k")}
+    %x = gpu.load(%d, _, _) : {vector}{added("", "x", "s")}
     continue([%t])
   }}
   return()
 }}
 """
+    constants = "".join(f"\n  %c{k} = constant() {{value = {k}, type = !i32}} : i32" for k in (8, 2, 4, 6))
+    steps = "".join(f"\n    %k{k} = add(%k, %c{k}) : i32" for k in (2, 4, 6))
+    for k, (at, s) in enumerate((("k", "s"), ("k2", "t0"), ("k4", "t1"), ("k6", "t2"))):
+        steps += address(f"s{k}", at) + added(f"{k}", f"w{k}", s)
     after = f"""{head}
-  %there = cmp(%o, %n) {{predicate = CmpPredicate.LT}} : i1{load("x0", "o", "there")}{constants}{"".join(map(ahead, (1, 2, 3)))}
-  %r, %r1, %r2, %r3, %r4 = for(%o, %n, %l, [%z, %x0, %x1, %x2, %x3]) : f32[2,32]{STATE}, {f32}, {f32}, {f32}, {f32} {{
-      ^(%k: i32, %s: f32[2,32]{STATE}, %x: {f32}, %w1: {f32}, %w2: {f32}, %w3: {f32}){further(4, "k")}
-    %at4 = add(%k, %c4) : i32{load("x4", "at4", "more4")}{addresses}{end}
-    continue([%t, %w1, %w2, %w3, %x4])
+  %length = sub(%n, %o) : i32
+  %zero = constant() {{value = 0, type = !i32}} : i32
+  %count = max(%length, %zero) : i32
+  %mask = constant() {{value = -8, type = !i32}} : i32
+  %whole = and(%count, %mask) : i32
+  %last = add(%o, %whole) : i32{constants}
+  %there = cmp(%o, %last) {{predicate = CmpPredicate.LT}} : i1{loads("f", "o", "there")}
+  %q, %q0, %q1, %q2, %q3 = for(%o, %last, %c8, [%z, %xf_0, %xf_1, %xf_2, %xf_3]) : {state}{f", {vector}" * 4} {{
+      ^(%k: i32, %s: {state}, %w0: {vector}, %w1: {vector}, %w2: {vector}, %w3: {vector})
+    %left = sub(%last, %k) : i32
+    %more = cmp(%c8, %left) {{predicate = CmpPredicate.LT}} : i1
+    %g = add(%k, %c8) : i32{loads("g", "g", "more")}{steps}
+    continue([%t3, %xg_0, %xg_1, %xg_2, %xg_3])
   }}
-  return()
-}}
-"""
+  %r = for(%last, %n, %l, [%q]) : {state} {{ ^(%k: i32, %s: {state}){one}"""
+    before = f"{head}\n  %r = for(%o, %n, %l, [%z]) : {state} {{ ^(%k: i32, %s: {state}){one}"
     check(PrefetchLoads(), before, after, settles=False, names=False)

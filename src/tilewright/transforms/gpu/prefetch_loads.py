@@ -10,10 +10,11 @@ from tilewright.analysis.gpu.target import SM_REGISTERS, most_registers
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Value
+from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
-from tilewright.ir.ops.arith import Add, And, Cmp, Sub
+from tilewright.ir.ops.arith import Add, And, Cmp, Max, Sub
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad
 from tilewright.ir.ops.gpu.mma import GpuMma
@@ -31,7 +32,7 @@ _FEW_REGISTERS = 8  # of a thread, for what runs ahead in loops with MMA ops
 # have 433 TFLOP/s without and 333 with these ahead (``benchmarks/gpu_operands.py``, one H200).
 _FEWER_REGISTERS = 4
 _ENOUGH_CTAS = 8  # on an SM: more make room for less
-_MOST_STEP = 1 << 16  # of a loop of which several iterations are loaded ahead: their number does not wrap around
+_STEPS = (1, 2, 4, 8)  # of a loop of which several iterations are loaded ahead: so it is known how many are whole
 _VECTOR_REGISTERS = 2  # of a thread, for a vector that changes a state
 _AHEAD = 4  # iterations, of vectors that change a state: one takes less time than a load
 
@@ -41,8 +42,9 @@ class PrefetchLoads(InPlacePass):
 
     A load takes part whose addresses follow from the induction variable, and which reads what the loop does not store,
     in loops without jumps and nested loops. There is none where the registers for it would leave an SM with fewer CTAs,
-    and none of more than eight registers in loops with MMA ops. Vectors of which a thread has a register each, such as
-    those that change the larger state of a recurrence, are loaded four iterations ahead.
+    and none of more than eight registers in loops with MMA ops. Vectors that change the larger state of a recurrence
+    are loaded for four iterations, which are written out, while those before run: registers that wait for a load are
+    not moved.
     Runs when layouts are known, before loads are hoisted.
     """
 
@@ -94,9 +96,9 @@ def iterations_ahead(loop: For, loads: Sequence[AheadLoad], warps: int) -> int:
     tiles = [v for v in loop.carried if isinstance(v.type, TileType) and v.type.rank > 1]
     state = max((_words(v) for v in tiles if min(v.tile.shape) > 1), default=0)
     vectors = max(words) <= min(_VECTOR_REGISTERS, state - 1) and sum(words) <= _FEW_REGISTERS
-    room = most_registers(warps * LANES) - registers_of(loop.body) - _SPARE >= _AHEAD * sum(words)
+    room = most_registers(warps * LANES) - registers_of(loop.body) - _SPARE >= 2 * _AHEAD * sum(words)
     multiplies = any(isinstance(op, (GpuMma, Wgmma, AsyncCopy)) for op in loop.body.ops)
-    counted = isinstance(step, int) and 0 < step < _MOST_STEP
+    counted = step in _STEPS and loop.step.tile.element is int32
     return _AHEAD if vectors and room and not multiplies and counted else 1
 
 
@@ -113,39 +115,50 @@ def _words(value: Value) -> int:
 
 
 def _prefetched(rewriter: Rewriter, op: For, how: tuple[Sequence[AheadLoad], int], b: Builder) -> Sequence[Value]:
+    """The loop with loads of the next iteration, or of as many as it runs before it goes on. A loop without them runs
+    those that are left then."""
     values, (loads, ahead) = rewriter.values, how
+    lower, upper, step = rewriter.all(op.bounds)
+    last, stride = upper, step
+    if ahead > 1:
+        whole = ahead * constant_of(op.step)
+        count = b.emit(Max, b.emit(Sub, upper, lower), b.constant(0, int32))
+        last, stride = b.emit(Add, lower, b.emit(And, count, b.constant(-whole, int32))), b.constant(whole, int32)
+    different = {tuple(load.op.operands): load for load in loads}
+    numbers = [b.constant(k * constant_of(op.step), int32) for k in range(1, ahead)]
 
-    def loaded(at: Value, exists: Value) -> list[Value]:
-        """What ``loads`` give in the iteration ``at``, which may not exist: of the same place once."""
+    def iterations(first: Value) -> list[Value]:
+        return [first, *(b.emit(Add, first, number) for number in numbers)]
+
+    def loaded(first: Value, exist: Value) -> list[Value]:
+        """What ``loads`` give in the iterations from ``first`` on, which may not ``exist``: of the same place once."""
         found = []
-        for load in different.values():
-            b.loc = load.op.loc
-            found.append(b.emit(GlobalLoad, *load.at(at, exists, values, b), vector=load.op.vector))
+        for at in iterations(first):
+            for load in different.values():
+                b.loc = load.op.loc
+                found.append(b.emit(GlobalLoad, *load.at(at, exist, values, b), vector=load.op.vector))
         return found
 
-    different = {tuple(load.op.operands): load for load in loads}
-    lower, upper, step = rewriter.all(op.bounds)
-    exists = b.emit(Cmp, lower, upper, predicate=CmpPredicate.LT)
-    inits = [*rewriter.all(op.inits), *loaded(lower, exists)]
-    distances = [step, *(b.constant(k * constant_of(op.step), step.tile.element) for k in range(2, ahead + 1))]
-    for distance in distances[:-1]:
-        further = b.emit(Cmp, distance, b.emit(Sub, upper, lower), predicate=CmpPredicate.LT)
-        inits += loaded(b.emit(Add, lower, distance), b.emit(And, exists, further))
+    inits = [*rewriter.all(op.inits), *loaded(lower, b.emit(Cmp, lower, last, predicate=CmpPredicate.LT))]
     body = open_block(op.body, values)
-    ready = [body.add_arg(v.type) for v in inits[len(op.inits) :]]
+    ready = iter([body.add_arg(v.type) for v in inits[len(op.inits) :]])
     with b.at(body):
-        at = body.args[0]
-        more = b.emit(Cmp, distances[-1], b.emit(Sub, upper, at), predicate=CmpPredicate.LT)
-        following = [*ready[len(different) :], *loaded(b.emit(Add, at, distances[-1]), more)]
-        values_of = dict(zip(different, ready))
-        taken = {load.op: values_of[tuple(load.op.operands)] for load in loads}
-        values.update((load.result, value) for load, value in taken.items())
-        for nested in op.body.ops:
-            b.loc = nested.loc
-            if isinstance(nested, Continue):
-                b.emit_op(Continue, [*rewriter.all(nested.values), *following])
-            elif nested not in taken:
-                rewriter.insert(nested, b)
-    made = b.emit_op(For, lower, upper, step, inits, body=body)
+        more = b.emit(Cmp, stride, b.emit(Sub, last, body.args[0]), predicate=CmpPredicate.LT)
+        following = loaded(b.emit(Add, body.args[0], stride), more)
+        carried = body.args[1 : len(op.inits) + 1]
+        for at in iterations(body.args[0]):
+            values.update(zip(op.body.args, (at, *carried)))
+            values_of = dict(zip(different, ready))
+            taken = {load.op: values_of[tuple(load.op.operands)] for load in loads}
+            values.update((load.result, value) for load, value in taken.items())
+            for nested in op.body.ops[:-1]:
+                b.loc = nested.loc
+                if nested not in taken:
+                    rewriter.insert(nested, b)
+            carried = rewriter.all(op.next_values)
+        b.emit_op(Continue, [*carried, *following])
+    made = b.emit_op(For, lower, last, stride, inits, body=body)
+    if ahead > 1:
+        made = b.emit_op(For, last, upper, step, made.results[: len(op.inits)], body=rewriter.block(op.body, values))
     stand_for(op, made, values)
     return made.results
