@@ -7,7 +7,9 @@ from typing import ClassVar
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.effects import is_pure
 from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedExtract, SharedLoad, SharedStore
+from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat
+from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
@@ -20,7 +22,7 @@ _SHAPING = (Reshape, Permute, Splat, BroadcastDistributed)
 class MergeExchanges(InPlacePass):
     """Moves each store of a small tile to shared memory, with the arithmetic for it, in front of the first load of
     another one from there that it can be before: threads meet once, before that load. What lanes exchange for it, which
-    takes longer, stays.
+    takes longer, stays, and so do MMA ops, beside which threads may meet.
 
     Runs when conversions and reductions are stores and loads, and before shared memory is laid out.
     """
@@ -39,7 +41,7 @@ def _move(store: SharedStore) -> bool:
         return False
     ops = block.ops
     at = {op: i for i, op in enumerate(ops[: ops.index(store)])}
-    needed, behind = [alloc], -1
+    needed, behind = [alloc], max((i for op, i in at.items() if isinstance(op, (GpuMma, Wgmma))), default=-1)
     pending = [store.value]
     while pending:
         op = pending.pop().op
