@@ -34,6 +34,7 @@ from tilewright.transforms.gpu.fetch_rings import next_slot
 from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead, stores
 from tilewright.transforms.gpu.prefetch_loads import ctas_of_sm, iterations_ahead, registers_of
 
+_MOST_OF_VECTOR = 256  # elements that change a state
 STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
 # Of loops with up to three MMA ops, of which one needs what another one gives, as in attention: they hide as much of a
 # load as these wait for each other. For sm_80, on an H200, 1.00 to 1.06 of three stages.
@@ -285,12 +286,15 @@ def _operand_loads(loop: For, alias: AliasAnalysis, rounds: bool) -> list[_Opera
     if len(stores) != len(writes):
         return []
     written = {alias.underlying_object(op.ptrs) for op in stores}
+    state = any(op.acc not in loop.carried for op in mma_ops(loop))  # what is carried is computed in each step
     few_uses = not rounds and all(op.acc.layout.num_registers < _FEW_USES for op in body.ops if isinstance(op, GpuMma))
     weak = [op for op in body.ops if isinstance(op, memory.GlobalLoad) and op.is_weak]
     unwritten = [op for op in weak if not may_alias(alias.underlying_object(op.ptrs), written)]
     found = []
     for op in unwritten:
-        if not _can_be_copied(op):
+        t = op.result.tile
+        vector = state and t.element.is_floating and max(t.shape, default=0) == t.size <= _MOST_OF_VECTOR
+        if not _can_be_copied(op, of_row=vector):
             continue
         ahead = AheadLoad.of(op, body, _numbers(op, unwritten))
         if ahead is not None:
@@ -299,7 +303,7 @@ def _operand_loads(loop: For, alias: AliasAnalysis, rounds: bool) -> list[_Opera
             rounded = any(isinstance(step, Cast) for _, path in uses for step in path)
             operand = len(uses) == len(found_uses) and not (rounded and few_uses)
             load = _OperandLoad(ahead, tuple(uses) if operand else ())
-            pays = load.uses or op.vector * op.result.tile.element.bytes == max(COPY_BYTES)
+            pays = load.uses or vector or op.vector * op.result.tile.element.bytes == max(COPY_BYTES)
             if pays and memory.is_vector(load.buffer, load.source, op.vector):
                 found.append(load)
     return found
