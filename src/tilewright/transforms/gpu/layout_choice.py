@@ -175,7 +175,8 @@ def _used_beside(op: memory.Load, states: Collection[_Shape]) -> tuple[Op, _Shap
             if isinstance(user, Broadcast):
                 others = [v.op for after in user.result.users if after.spec.elementwise for v in after.operands]
                 others = [_loaded_as(o) for o in others if o is not None and o is not user]
-                other = next((o for o in (*others, _found_by(user.result)) if isinstance(o, _BESIDE)), None)
+                found: list[Op | None] = [*others, _found_by(user.result)]
+                other: Op | None = next((o for o in found if isinstance(o, _BESIDE)), None)
                 if other is None and user.shape in states:
                     other = next((o for o in user.result.users if o.spec.elementwise), None)
                 axes = [k for k, (a, b) in enumerate(zip(value.tile.shape, user.shape)) if a != b]

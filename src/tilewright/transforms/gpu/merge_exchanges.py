@@ -41,7 +41,8 @@ def _move(store: SharedStore) -> bool:
         return False
     ops = block.ops
     at = {op: i for i, op in enumerate(ops[: ops.index(store)])}
-    needed, behind = [alloc], max((i for op, i in at.items() if isinstance(op, (GpuMma, Wgmma))), default=-1)
+    needed: list[Op] = [alloc]
+    behind = max((i for op, i in at.items() if isinstance(op, (GpuMma, Wgmma))), default=-1)
     pending = [store.value]
     while pending:
         op = pending.pop().op
