@@ -33,12 +33,12 @@ def test_bytes_of_elements_and_back(dtype: Any) -> None:
     x = (bits & 15 if kind else bits).view(dtype).reshape(2, -1)
     found = []
     with interpreter_backend(2) as gpu:
-        for backend in ("reference", gpu):
+        for backend in ("reference", gpu, "cpu"):
             packed = np.zeros(x.nbytes // (2 if kind else 1), np.uint8)
             back = np.zeros(x.size, dtype)
             ct.launch(None, (1,), kernel, (x, packed, back, x.shape[1]), backend=backend)
             found.append((packed.tobytes(), back.tobytes()))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
     assert found[0][1] == x.tobytes()
 
 
@@ -70,6 +70,31 @@ func @f(%p: ptr<i16> = "x".base) {
   }
   %12 = bitcast(%8) {dtype = i16} : i16[2]
   print([%12]) {parts = (none), formats = ("")}
+  return()
+}
+""",
+    )
+
+
+def test_bytes_in_memory_stay_those_of_unsigned_integers() -> None:
+    check(
+        LowerPacking(in_memory=True),
+        """
+func @f(%p: ptr<f32> = "x".base) {
+  %a = constant() {value = 2.0, type = !f32[4]} : f32[4]
+  %b = pack(%a) : u8[16]
+  %c = unpack(%b) {dtype = u16} : u16[8]
+  print([%c]) {parts = (none), formats = ("")}
+  return()
+}
+""",
+        """
+func @f(%p: ptr<f32> = "x".base) {
+  %a = constant() {value = 2.0, type = !f32[4]} : f32[4]
+  %0 = bitcast(%a) {dtype = u32} : u32[4]
+  %1 = pack(%0) : u8[16]
+  %c = unpack(%1) {dtype = u16} : u16[8]
+  print([%c]) {parts = (none), formats = ("")}
   return()
 }
 """,

@@ -14,19 +14,41 @@ from tilewright.ir.ops.shape import Broadcast, Iota, Pack, Reshape, Unpack
 from tilewright.ir.rewrite import lower_ops
 from tilewright.ir.structured import emit_region
 from tilewright.ir.types import TileType
+from tilewright.records import dataclass
 from tilewright.transforms.base import InPlacePass
 
 UNSIGNED: dict[int, DType] = {1: uint8, 2: uint16, 4: uint32, 8: uint64}  # by bytes
 _F4_OF_ONE = 252  # the exponent and the first bit of the fraction of a float32, less the code in a 4-bit float
 
 
+@dataclass(frozen=True)
 class LowerPacking(InPlacePass):
-    """Leaves no ``pack`` and ``unpack``. Runs before layouts are assigned, which then need no rule for them."""
+    """Leaves no ``pack`` and ``unpack``. Runs before layouts are assigned, which then need no rule for them.
+
+    Where tiles lie ``in_memory``, those of unsigned integers stay: their bytes are there already.
+    """
 
     name: ClassVar[str] = "lower-packing"
+    in_memory: bool = False
 
     def change(self, function: Function) -> bool:
-        return lower_ops(function, {Pack: _pack, Unpack: _unpack})
+        """Never fails."""
+        return lower_ops(function, {Pack: self._pack, Unpack: self._unpack})
+
+    def _pack(self, op: Pack, b: Builder) -> Value | None:
+        if not self._stays(op.x, op.result):
+            return _pack(op, b)
+        bits = as_unsigned(b, op.x)
+        return None if bits is op.x else b.emit(Pack, bits)
+
+    def _unpack(self, op: Unpack, b: Builder) -> Value | None:
+        unsigned = UNSIGNED.get(op.dtype.bytes)
+        if unsigned is None or not self._stays(op.result, op.x):
+            return _unpack(op, b)
+        return None if op.dtype is unsigned else b.emit(Bitcast, b.emit(Unpack, op.x, dtype=unsigned), dtype=op.dtype)
+
+    def _stays(self, wide: Value, bytes_: Value) -> bool:
+        return self.in_memory and 1 < wide.tile.size < bytes_.tile.size
 
 
 def _pack(op: Pack, b: Builder) -> Value:

@@ -294,3 +294,22 @@ def test_the_text_of_the_form_says_everything(seed: int) -> None:
     verify_loop_form(form)
     again = parse_function(print_function(form))
     assert text_of(emit_module(again, host())[0]) == text_of(emit_module(form, host())[0])
+
+
+def test_bytes_of_elements_are_in_the_same_buffer() -> None:
+    found = formed(f"""
+      %x = {LOAD} : f32[4,8]
+      %w = bitcast(%x) {{dtype = u32}} : u32[4,8]
+      %y = pack(%w) : u8[128]
+      %z = unpack(%y) {{dtype = u16}} : u16[64]
+      print([%z]) {{parts = (none), formats = ("")}}""")
+    assert found == [
+        "%x = load_view(%a_tiles, [%m, %n]) {in_bounds = (false, false)} : f32[4,8]",
+        "%w = nest([], [], []) {buffers = (64)} : u32[4,8] {",
+        "  %w_1 = bitcast(%x) {dtype = u32} : u32[4,8]",
+        "  yield([%w_1])",
+        "}",
+        "%y = pack(%w) : u8[128]",
+        "%z = unpack(%y) {dtype = u16} : u16[64]",
+        'print([%z]) {parts = (none), formats = ("")}',
+    ]

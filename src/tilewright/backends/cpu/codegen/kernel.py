@@ -48,6 +48,7 @@ from tilewright.backends.cpu.loops.fused import root_of
 from tilewright.backends.cpu.loops.grid_order import block_axes
 from tilewright.backends.cpu.loops.groups import block_work
 from tilewright.backends.cpu.loops.pipeline import loop_form
+from tilewright.backends.cpu.loops.placement import buffer_offset
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.native.lines import SourceLines
 from tilewright.backends.native.text_builder import TextBuilder, text_of
@@ -58,7 +59,7 @@ from tilewright.ir.ops import memory as memory_ops
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.loops import CheckLoad, CopyBuffer, LoopNest, ReserveScratch, ScratchPointer, WritePart
-from tilewright.ir.ops.shape import Reshape
+from tilewright.ir.ops.shape import Pack, Reshape, Unpack
 from tilewright.records import NamedTuple
 from tilewright.system.environment import switch
 
@@ -171,6 +172,8 @@ def _emit(state: State, op: Op) -> None:
         emit(state, op)
     elif isinstance(op, Reshape) and op.result.tile.size > 1:
         state.bind(op.result, state.tile_buffer(op.x))
+    elif isinstance(op, (Pack, Unpack)):
+        state.bind(op.result, state.buffer(buffer_offset(op.result), op.result.tile.dtype, op.result.tile.size))
     else:
         if isinstance(op, memory_ops.LoadView):
             state.accesses[op] = views.access(state, op)

@@ -14,7 +14,7 @@ from tilewright.transforms.pipelines import HOIST, SIMPLIFY, run_passes
 from tilewright.transforms.raise_to_views import RaiseToViews
 
 LOWERINGS: tuple[Pass, ...] = (  # of what there is no code for
-    LowerPacking(),
+    LowerPacking(in_memory=True),
     ExpandViews(),  # so that slots across blocks hold scalars and tiles only
     LowerMmaScaled(float64),
 )

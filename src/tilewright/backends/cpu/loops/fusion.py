@@ -23,7 +23,7 @@ from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, Return, Yield
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.loops import ReserveScratch, ScratchPointer, WritePart
-from tilewright.ir.ops.shape import Cat, Insert
+from tilewright.ir.ops.shape import Cat, Insert, Pack, Unpack
 from tilewright.ir.rewrite import with_body
 from tilewright.ir.types import PointerType, TileType
 from tilewright.records import dataclass
@@ -206,6 +206,14 @@ def _write_part(
     return new
 
 
+def _reinterpret(schedule: Schedule, op: Pack | Unpack) -> None:
+    """The same memory, as elements of another size."""
+    buffer = materialize(schedule, op.x)
+    buffer.users += 1
+    new = schedule.emit(type(op), schedule.value(op.x), loc=op.loc, **op.attributes)
+    schedule.bind(op.result, new.results[0], buffer)
+
+
 def _insert(schedule: Schedule, op: Insert) -> None:
     """In place when nothing else needs the old tile."""
     x, value, t = op.x, op.value, op.result.tile
@@ -282,6 +290,7 @@ _STATEMENTS: dict[type[Op], Callable[[Schedule, Any], None]] = {
     **dict.fromkeys((memory.Store, memory.StoreView), _store),
     Mma: linear.schedule_mma,
     Cat: _cat,
+    **dict.fromkeys((Pack, Unpack), _reinterpret),
     Insert: _insert,
     For: control.schedule_for,
     Loop: control.schedule_loop,

@@ -205,7 +205,7 @@ def _reusable(schedule: Schedule, value: Value) -> Buffer | None:
     for v in group.buffers:
         buffer = schedule.buffer(v)
         assert buffer is not None
-        fits = buffer.size == value.tile.size and buffer.dtype == value.tile.dtype
+        fits = (v.tile.size, v.tile.dtype) == (value.tile.size, value.tile.dtype)
         if fits and v in dying and buffer.users == 1 and id(buffer) not in aliased:
             buffer.users += 1
             return buffer

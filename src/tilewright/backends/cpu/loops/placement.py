@@ -11,7 +11,7 @@ from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.ops.control import Continue, For, If, Loop, LoopOp, ends_of
 from tilewright.ir.ops.loops import CopyBuffer, LoopNest, ScratchPointer
 from tilewright.ir.ops.memory import LoadView
-from tilewright.ir.ops.shape import Reshape
+from tilewright.ir.ops.shape import Pack, Reshape, Unpack
 from tilewright.ir.types import TileType
 
 
@@ -27,7 +27,7 @@ def buffer_offset(value: Value) -> int:
             return offset
     elif isinstance(op, CopyBuffer):
         return op.offset
-    elif isinstance(op, Reshape):
+    elif isinstance(op, (Reshape, Pack, Unpack)):
         return buffer_offset(op.x)
     elif isinstance(op, For):
         return buffer_offset(op.inits[value.index])

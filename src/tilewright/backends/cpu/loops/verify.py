@@ -11,13 +11,13 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.ops.control import Break, Continue, For, If, Loop, LoopOp, Return, Yield
 from tilewright.ir.ops.loops import CheckLoad, CopyBuffer, LoopNest, ReserveScratch, ScratchPointer
 from tilewright.ir.ops.memory import Assert, Bid, LoadView, MakePartitionView, MakeTensorView, NumBlocks, Print
-from tilewright.ir.ops.shape import Reshape
+from tilewright.ir.ops.shape import Pack, Reshape, Unpack
 from tilewright.ir.types import TileType
 from tilewright.ir.verifier import VerificationError
 
 _OUTSIDE = (
     *(Assert, Bid, CheckLoad, CopyBuffer, For, If, LoadView, Loop, LoopNest, MakePartitionView, MakeTensorView),
-    *(NumBlocks, Print, ReserveScratch, Reshape, ScratchPointer, Break, Continue, Return, Yield),
+    *(NumBlocks, Pack, Print, ReserveScratch, Reshape, ScratchPointer, Unpack, Break, Continue, Return, Yield),
 )
 
 
