@@ -27,6 +27,7 @@ PASSES = (
     "pack-bits",
     "unroll-short-loops",
     "raise-to-views",
+    "interleave-cats",
     "approximate-exponentials",
     "block-along-k",
     "merge-reductions",

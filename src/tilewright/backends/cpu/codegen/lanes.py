@@ -67,18 +67,24 @@ def streaming_store(builder: ir.IRBuilder, value: ir.Value, pointer: ir.Value, a
     stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
 
 
-def strided_load(builder: ir.IRBuilder, address: ir.Value, type_: ir.VectorType, step: int, item: int) -> ir.Value:
-    """Elements of ``item`` bytes that lie ``step`` apart from ``address`` on: of as many vectors, which end with the
-    last of them."""
-    count, end = type_.count, (type_.count - 1) * step
-    value = ir.Constant(type_, ir.Undefined)
-    for k in range(step):
-        start = min(k * count, end - count + 1)
+def load_window(builder: ir.IRBuilder, address: ir.Value, type_: ir.VectorType, window: Pattern, item: int) -> ir.Value:
+    """Elements of ``item`` bytes that lie ``window``, from 0 on, behind ``address``: of the vectors from the first to
+    the last one, with which the last vector ends."""
+    count, end = type_.count, max(window) + 1
+    size = min(count, 1 << (end.bit_length() - 1))
+    starts = [min(k, end - size) for k in range(0, end, size)]
+
+    def load(start: int) -> ir.Value:
         pointer = builder.inttoptr(builder.add(address, ir.Constant(I64, start * item)), POINTER)
-        loaded = builder.load(pointer, align=item, typ=type_)
-        inside = range(k * count, k * count + count)
-        chosen = [count + i * step - start if i * step in inside else i for i in range(count)]
-        value = merge(builder, value, loaded, chosen)
+        return builder.load(pointer, align=item, typ=ir.VectorType(type_.element, size))
+
+    if size < count:  # there are two at most
+        first, last = load(0), load(starts[-1])
+        return merge(builder, first, last, [at if at < size else size + at - starts[-1] for at in window])
+    value = ir.Constant(type_, ir.Undefined)
+    for k, start in enumerate(starts):
+        chosen = [count + at - start if at // size == k else i for i, at in enumerate(window)]
+        value = merge(builder, value, load(start), chosen)
     return value
 
 

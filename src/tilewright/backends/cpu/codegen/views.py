@@ -190,8 +190,8 @@ def address_range(builder: ir.IRBuilder, tile: ViewAccess) -> tuple[ir.Value, ir
 class LaneAddresses(NamedTuple):
     """Where the lanes of one element access lie.
 
-    One address when ``lanes`` is None, or the lanes are ``step`` elements apart; else, where that is 0, a vector of
-    addresses, and the first ones of ``runs`` of consecutive lanes, where these are worth it.
+    One address when ``lanes`` is None, or the lanes are ``step`` elements apart, or lie as far behind it as ``window``
+    says; else a vector of addresses, and the first ones of ``runs`` of consecutive lanes, where these are worth it.
     """
 
     address: ir.Value
@@ -199,6 +199,14 @@ class LaneAddresses(NamedTuple):
     step: int
     level: int
     runs: Sequence[ir.Value] = ()
+    window: Pattern = ()
+
+    def pointers(self, builder: ir.IRBuilder, item: int) -> ir.Value:
+        """The addresses of all lanes, elements of ``item`` bytes."""
+        if not self.step and not self.window:
+            return self.address
+        apart = self.window or tuple(lane * self.step for lane in range(self.lanes or 1))
+        return lanes.addresses(builder, self.address, apart, item)
 
 
 def locate(nest: Nest, tile: ViewAccess, position: Position) -> LaneAddresses:
@@ -228,6 +236,10 @@ def locate(nest: Nest, tile: ViewAccess, position: Position) -> LaneAddresses:
         if known[0]:
             address = builder.add(address, as_value(known[0] * item))
         return LaneAddresses(address, count, step, level)
+    low, high = min(known), max(known)
+    if not moving and high - low < LONGEST_STEP * count:
+        address = builder.add(address, as_value(low * item))
+        return LaneAddresses(address, count, 0, level, window=tuple(k - low for k in known))
     vector = lanes.addresses(builder, address, known, item)
     for pattern, stride in moving:
         distance = lanes.splat(nest.builders[0], as_value(index.mul(nest.builders[0], stride, item)), count)
@@ -314,14 +326,13 @@ def load_elements(
             value = builder.load(pointer, align=item, typ=stored)
         else:
             value = lanes.masked_load(builder, pointer, mask, ir.Constant(stored, None), item)
-    elif at.step and mask is None:
-        value = lanes.strided_load(builder, at.address, stored, at.step, item)
+    elif (at.step or at.window) and mask is None:
+        window = at.window or tuple(range(0, at.lanes * at.step, at.step))
+        value = lanes.load_window(builder, at.address, stored, window, item)
     elif at.runs and mask is None:
         value = lanes.load_runs(builder, at.runs, stored, item)
     else:
-        apart = tuple(lane * at.step for lane in range(at.lanes))
-        pointers = lanes.addresses(builder, at.address, apart, item) if at.step else at.address
-        value = lanes.gather(builder, pointers, mask, ir.Constant(stored, None), item)
+        value = lanes.gather(builder, at.pointers(builder, item), mask, ir.Constant(stored, None), item)
     register = emitter.to_register(dtype, value)
     if mask is None or (at.lanes is not None and padding == 0 and not _signed_zero(dtype, padding)):
         return register
@@ -363,4 +374,4 @@ def store_elements(
     elif at.runs and mask is None:
         lanes.store_runs(builder, value, at.runs, item)
     else:
-        lanes.scatter(builder, value, at.address, mask, item)
+        lanes.scatter(builder, value, at.pointers(builder, item), mask, item)

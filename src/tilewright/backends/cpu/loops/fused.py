@@ -27,16 +27,16 @@ class FusedOps:
         self.users: dict[Value, set[Op]] = {}  # among the ops
         self._is_leaf = is_leaf
         self._same_index: dict[Op, bool] = {}
-        self._broadcast: set[Op] = set()
+        self._repeated: dict[Op, int] = {}  # how often each element is needed, of what is broadcast
         for v in values:
             self._visit(v, True)
 
     def same_index(self, op: Op) -> bool:
         return self._same_index[op]
 
-    def broadcast_operands(self) -> list[Op]:
-        """Ops whose elements the loops need many times each, because they are broadcast."""
-        return [op for op in self.ops if op in self._broadcast and op.result.tile.size > 1]
+    def broadcast_operands(self) -> dict[Op, int]:
+        """Ops whose elements the loops need several times each, because they are broadcast, and how often."""
+        return {op: n for op, n in self._repeated.items() if op.result.tile.size > 1}
 
     def _visit(self, value: Value, same_index: bool) -> None:
         if self._is_leaf(value):
@@ -52,8 +52,9 @@ class FusedOps:
         for v in op.operands:
             if isinstance(op, Broadcast) and v.tile.shape != op.result.tile.shape:
                 same_index = False
-                if v.op is not None:
-                    self._broadcast.add(v.op)
+                if v.op is not None and not self._is_leaf(v):
+                    times = op.result.tile.size // v.tile.size
+                    self._repeated[v.op] = max(times, self._repeated.get(v.op, 0))
             if isinstance(v.type, TileType):
                 self.users.setdefault(v, set()).add(op)
                 self._visit(v, same_index)

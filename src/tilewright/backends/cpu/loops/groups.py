@@ -28,6 +28,7 @@ COSTS: dict[type[Op], int] = {
 # From benchmarks/results/constants.md: within the noise of it, other values of both are no better.
 _FMA = 4  # multiplications and additions of a product that take as long as an addition of elements from memory
 CHEAP = 3  # computing this much again costs less than keeping it in memory
+CHEAP_TWICE = 4 * CHEAP  # the same of what just two neighbours need: a product of complex numbers, kept or not
 
 
 class FusionGroup(FusedOps):

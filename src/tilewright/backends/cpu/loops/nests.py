@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from tilewright.backends.cpu.loops.arena import Buffer
-from tilewright.backends.cpu.loops.groups import CHEAP, FusionGroup, cost, transposed_axis
+from tilewright.backends.cpu.loops.groups import CHEAP, CHEAP_TWICE, FusionGroup, cost, transposed_axis
 from tilewright.backends.cpu.loops.kinds import extents_of, is_array_tile
 from tilewright.backends.cpu.loops.ranges import KnownRanges, largest_search, possible_checks
 from tilewright.backends.cpu.loops.schedule import Schedule
@@ -140,7 +140,8 @@ def _to_materialize(
     extents = extents_of(values[0])
     wanted = values[0] if consumer is None else None
     scatters, stores = isinstance(consumer, Store), isinstance(consumer, (Store, StoreView))
-    costly_broadcasts = {op for op in group.broadcast_operands() if cost(schedule, op.result) > CHEAP}
+    repeated = group.broadcast_operands().items()
+    costly_broadcasts = {op for op, n in repeated if cost(schedule, op.result) > (CHEAP_TWICE if n == 2 else CHEAP)}
     shared = {op for op in group.shared() if not group.same_index(op) or extents_of(op.result) != extents}
 
     def comes_first(op: Op) -> bool:

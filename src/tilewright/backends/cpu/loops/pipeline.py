@@ -6,6 +6,7 @@ from tilewright.backends.cpu.loops.approximate_exponentials import ApproximateEx
 from tilewright.backends.cpu.loops.block_along_k import BlockAlongK
 from tilewright.backends.cpu.loops.fusion import FuseLoopNests
 from tilewright.backends.cpu.loops.hoisting import HoistChecks
+from tilewright.backends.cpu.loops.interleave_cats import InterleaveCats
 from tilewright.backends.cpu.loops.merge_reductions import MergeReductions
 from tilewright.backends.cpu.loops.pack_panels import PackPanels
 from tilewright.backends.cpu.loops.sink_stores import SinkStores
@@ -28,6 +29,7 @@ def loop_form(function: Function, processor: Processor) -> Function:
     prepared = run_passes(
         function,
         (
+            InterleaveCats(),  # before fusion, which gives results of cats a buffer
             ApproximateExponentials(),  # before merging, which gives exponentials other users
             BlockAlongK(processor),  # before fusion: nests are made for the shapes that it gives tiles
             MergeReductions(processor),  # early: a merged reduction is one use of what stores may overwrite
