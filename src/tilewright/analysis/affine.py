@@ -18,9 +18,11 @@ _MOVING = (Reshape, Broadcast, Permute)
 @dataclass(frozen=True)
 class Affine:
     """The sum of ``scalars``, each times its factor, and ``constant``: one number for all elements of a tile. With
-    ``axis``, the coordinate along it, below ``length``, is added to each. No sum is greater than ``highest``.
+    ``axis``, the coordinate along it, below ``length``, is added to each, ``step`` times. No sum is greater than
+    ``highest``.
 
-    Signed numbers are taken not to wrap around from one element to the next; ``highest`` is where they would.
+    Signed numbers are taken not to wrap around from one element to the next; ``highest`` is where they would. The first
+    one has to be wrapped to ``width`` bits, if that is not 0.
     """
 
     scalars: tuple[tuple[Value, int], ...] = ()
@@ -28,6 +30,8 @@ class Affine:
     axis: int | None = None
     length: int = 1
     highest: int = (1 << 63) - 1
+    step: int = 1
+    width: int = 0
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """The sum with ``factor`` times ``other``, which has no axis where this has one."""
@@ -35,14 +39,16 @@ class Affine:
         for v, scale in other.scalars:
             sums[v] = sums.get(v, 0) + factor * scale
         scalars = tuple((v, scale) for v, scale in sums.items() if scale)
-        moving = self if self.axis is not None else other
-        highest = min(self.highest, other.highest)
-        return Affine(scalars, self.constant + factor * other.constant, moving.axis, moving.length, highest)
+        highest, width = min(self.highest, other.highest), max(self.width, other.width)
+        constant = self.constant + factor * other.constant
+        if self.axis is not None or other.axis is None:
+            return Affine(scalars, constant, self.axis, self.length, highest, self.step, width)
+        return Affine(scalars, constant, other.axis, other.length, highest, factor * other.step, width)
 
     @property
     def first(self) -> Affine:
         """The number of the first element."""
-        return replace(self, axis=None, length=1)
+        return replace(self, axis=None, length=1, step=1)
 
     def range(self, ranges: IntegerRanges, most: int = 1 << 64) -> tuple[int, int]:
         """Between which numbers all elements lie, where no scalar is taken for more than ``most``."""
@@ -50,7 +56,8 @@ class Affine:
         for v, scale in self.scalars:
             ends = [min(n, most) * scale for n in ranges.range(v)]
             low, high = low + min(ends), high + max(ends)
-        return low, high + self.length - 1
+        along = self.step * (self.length - 1)
+        return low + min(along, 0), high + max(along, 0)
 
 
 class Term(NamedTuple):
@@ -68,10 +75,13 @@ class Less(NamedTuple):
 
 
 class AffineTiles:
-    """Integer tiles, pointers and masks as sums of scalars and coordinates; None where they are not."""
+    """Integer tiles, pointers and masks as sums of scalars and coordinates; None where they are not.
 
-    def __init__(self, ranges: IntegerRanges) -> None:
-        self._ranges = ranges
+    ``strided``: also of multiples of coordinates.
+    """
+
+    def __init__(self, ranges: IntegerRanges, *, strided: bool = False) -> None:
+        self._ranges, self._strided = ranges, strided
         self._known: dict[Value, Affine | None] = {}
 
     def index(self, value: Value) -> Affine | None:
@@ -90,20 +100,38 @@ class AffineTiles:
             return Affine(((_scalar(value), 1),))
         if isinstance(op, Iota):
             axis, rest = _axes(t.shape)[0], _axes(t.shape)[1:]
-            found = Affine(axis=axis, length=t.size, highest=t.element.max)
+            found = Affine(axis=axis, length=t.size)
             return None if rest or t.size - 1 > t.element.max else found
         if isinstance(op, _MOVING):
             inner = self.index(op.x)
             return None if inner is None else _moved(op, inner)
         if isinstance(op, Cast):
             return self.index(op.x) if _widens(op) else None
+        if isinstance(op, Mul):
+            return self._multiple(op) if self._strided else None
         return self._sum(op) if isinstance(op, (Add, Sub)) else None
+
+    def _multiple(self, op: Mul) -> Affine | None:
+        """A multiple of which the first number, which may have wrapped around, is still known."""
+        number, index = sorted(map(self.index, op.operands), key=lambda f: f is None or f.axis is not None)
+        if number is None or index is None or index.axis is None or number.scalars or not number.constant:
+            return None
+        dtype = op.result.tile.element
+        found = replace(Affine().plus(index, number.constant), highest=index.highest * max(number.constant, 1))
+        low, high = found.range(self._ranges)
+        if low >= dtype.min and high <= dtype.max:
+            return found
+        highest = min(found.highest, dtype.max)
+        return replace(found, highest=highest, width=dtype.bitwidth) if dtype.is_signed else None
 
     def _sum(self, op: Add | Sub) -> Affine | None:
         left, right = map(self.index, op.operands)
-        if left is None or right is None or (right.axis is not None and (isinstance(op, Sub) or left.axis is not None)):
+        if left is None or right is None or (right.axis is not None and left.axis is not None):
             return None
         dtype = op.result.tile.element
+        strided = right.axis is not None and isinstance(op, Sub)
+        if (strided and not self._strided) or max(left.width, right.width) not in (0, dtype.bitwidth):
+            return None
         found = left.plus(right, -1 if isinstance(op, Sub) else 1)
         low, high = found.range(self._ranges)
         fits = low >= dtype.min and (high <= dtype.max or self._is_aligned(found))
@@ -169,8 +197,9 @@ class AffineTiles:
         low, high = sides if op.predicate in (CmpPredicate.LT, CmpPredicate.LE) else sides[::-1]
         if low is None or high is None or (low.axis is not None and high.axis is not None):
             return None
-        strict = op.predicate in (CmpPredicate.LT, CmpPredicate.GT)
-        return [Less(low, high if strict else high.plus(Affine((), 1)))]
+        if op.predicate in (CmpPredicate.LT, CmpPredicate.GT):
+            return [Less(low, high)]
+        return [Less(low.plus(Affine((), -1)), high) if high.width else Less(low, high.plus(Affine((), 1)))]
 
 
 _ORDERED = (CmpPredicate.LT, CmpPredicate.LE, CmpPredicate.GT, CmpPredicate.GE)

@@ -11,10 +11,10 @@ from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
-from tilewright.ir.dtypes import DType, int64
+from tilewright.ir.dtypes import DType, int8, int16, int32, int64
 from tilewright.ir.effects import is_ordered
-from tilewright.ir.enums import PaddingMode
-from tilewright.ir.ops.arith import Add, Cast, Max, Min, Mul
+from tilewright.ir.enums import PaddingMode, RoundingMode
+from tilewright.ir.ops.arith import Add, Cast, Div, Max, Min, Mul
 from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MakeTensorView, Store, StoreView, padding_value
 from tilewright.ir.ops.shape import Broadcast, Permute, PtrOffset, Reshape, constant_of, is_constant
 from tilewright.ir.types import PartitionViewType, TensorViewType
@@ -23,6 +23,7 @@ from tilewright.transforms.base import InPlacePass
 
 _Number = TypeVar("_Number", int, Value, "int | Value")
 _LARGEST = 1 << 62  # sums of numbers below it do not wrap around
+_NARROW: dict[int, DType] = {t.bitwidth: t for t in (int8, int16, int32)}
 _MOST = 1 << 61  # elements of an array: greater bounds, which unsigned numbers can be, come to the same
 
 
@@ -44,7 +45,7 @@ class RaiseToViews(InPlacePass):
         if not accesses:
             return False
         ranges = AnalysisManager(function).get(IntegerRanges)
-        affine = AffineTiles(ranges)
+        affine = AffineTiles(ranges, strided=True)
         raised = [_raise(op, affine, ranges) for op in accesses]
         return any(raised)
 
@@ -103,7 +104,8 @@ class _Axis:
         for side, other in (bound, bound[::-1]):
             off = self.index.first.plus(side.first, -1)
             named = side.scalars or side.axis is not None
-            if other.axis is None and named and side.axis == self.index.axis and not (equal and off.scalars):
+            same = (side.axis, side.step) == (self.index.axis, self.index.step) and not (off.width and off.constant)
+            if other.axis is None and named and same and not ((equal or off.width) and off.scalars):
                 limit = other.plus(off)
                 if side is bound.low:
                     self.high.append(limit)
@@ -171,15 +173,22 @@ class _View:
         """An axis. Where its lowest index is not surely 0, it begins with that, or where the tile does."""
         index, stride = axis.index, self._scalar(axis.stride)
         start, step = self._sum(index.first), 1
+        if index.width in _NARROW:
+            start = self._builder.emit(Cast, self._wide(start), dtype=_NARROW[index.width])
         if not axis.high:
             self._move(start, stride)
             if index.axis is not None:
+                stride = self._times(stride, index.step)
                 self._axes.append(_ViewAxis(index.axis, index.length, index.length, stride, 0, in_bounds=True))
             return
         high = list(axis.high)
         if any(n.range(self._ranges, _MOST)[1] > index.highest + 1 for n in high):
             high.append(Affine((), index.highest + 1))
         end = self._most(Min, [self._sum(n, bound=True) for n in high])
+        if index.step != 1 or index.width:
+            low = self._most(Max, [self._sum(n, bound=True) for n in axis.low]) if axis.low else None
+            self._add_steps(index, stride, start, (low, end))
+            return
         if axis.begins_at_zero(self._ranges):
             if any(n.range(self._ranges)[0] < 0 for n in high):
                 end = self._most(Max, [end, 0])
@@ -192,6 +201,35 @@ class _View:
             start = self._plus(start, less) if axis.low else 0
             end = self._most(Max, [self._plus(end, less), 0])
         self._axes.append(_ViewAxis(index.axis, index.length, end, stride, start, step=step))
+
+    def _add_steps(
+        self, index: Affine, stride: int | Value, start: int | Value, inside: tuple[int | Value | None, int | Value]
+    ) -> None:
+        """An axis of every so many elements, from the first one of the tile on that is ``inside`` these bounds."""
+        (low, end), apart = inside, abs(index.step)
+        number = start if index.step > 0 else self._plus(start, 1)
+
+        def behind(bound: int | Value | None) -> int | Value | None:
+            """How far ``bound`` is from the start, in the direction of the steps."""
+            if bound is None:
+                return None
+            signs = (1, -1) if index.step > 0 else (-1, 1)
+            return self._plus(self._times(bound, signs[0]), self._times(number, signs[1]))
+
+        ends = (behind(low), behind(end)) if index.step > 0 else (behind(end), behind(low))
+        first, last = (None if n is None else self._ceiling(n, apart) for n in ends)
+        skipped = 0 if first is None else self._most(Max, [first, 0])
+        last = index.length if last is None else last
+        extent = self._most(Max, [self._plus(last, self._times(skipped, -1)), 0])
+        self._move(self._plus(start, self._times(skipped, index.step)), stride)
+        stride, start = self._times(stride, index.step), self._times(skipped, -1)
+        self._axes.append(_ViewAxis(index.axis, index.length, extent, stride, start))
+
+    def _ceiling(self, number: int | Value, divisor: int) -> int | Value:
+        if isinstance(number, int):
+            return -(-number // divisor)
+        rounding = RoundingMode.RP
+        return number if divisor == 1 else self._builder.emit(Div, number, self._wide(divisor), rounding=rounding)
 
     def _tile_number(self, index: Affine) -> Value | None:
         """The scalar of which the first of ``index`` is a multiple by its length, if nothing wraps around there."""
