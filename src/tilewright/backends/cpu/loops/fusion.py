@@ -207,7 +207,7 @@ def _write_part(
 
 
 def _reinterpret(schedule: Schedule, op: Pack | Unpack) -> None:
-    """The same memory, as elements of another size."""
+    """Reads the bytes of a tile where they are, as elements of another size."""
     buffer = materialize(schedule, op.x)
     buffer.users += 1
     new = schedule.emit(type(op), schedule.value(op.x), loc=op.loc, **op.attributes)
