@@ -94,6 +94,13 @@ def triangle(x, y, out, n):
     ct.scatter(out, (i, j), ct.broadcast_to(found, (8, 8)))
 
 
+@ct.kernel
+def multiples(x, y, out, n):
+    i = ct.arange(16, dtype=ct.int32)
+    found = ct.gather(x, 2 * i) + ct.gather(y, 3 * i + 1, mask=3 * i + 1 <= n)
+    ct.scatter(out, i * 4, found)
+
+
 LONG, FLAT = (37,), (5, 37)
 # The blocks, the shapes of x, y and out, and how many accesses stay as they are.
 KERNELS: dict[str, tuple[Callable[..., Any], int, list[tuple[int, ...]], int]] = {
@@ -103,6 +110,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], int, list[tuple[int, ...]], int]] =
     "indices that wrap around": (wrapping, 1, [LONG, LONG, LONG], 0),
     "unsigned indices": (unsigned, 2, [LONG, LONG, LONG], 2),
     "a mask of two axes": (triangle, 1, [FLAT, FLAT, FLAT], 1),
+    "multiples from 0 on": (multiples, 1, [LONG, LONG, LONG], 0),
 }
 
 

@@ -226,10 +226,11 @@ class _View:
         self._axes.append(_ViewAxis(index.axis, index.length, extent, stride, start))
 
     def _ceiling(self, number: int | Value, divisor: int) -> int | Value:
+        if divisor == 1:
+            return number
         if isinstance(number, int):
             return -(-number // divisor)
-        rounding = RoundingMode.RP
-        return number if divisor == 1 else self._builder.emit(Div, number, self._wide(divisor), rounding=rounding)
+        return self._builder.emit(Div, self._wide(number), self._wide(divisor), rounding=RoundingMode.RP)
 
     def _tile_number(self, index: Affine) -> Value | None:
         """The scalar of which the first of ``index`` is a multiple by its length, if nothing wraps around there."""
