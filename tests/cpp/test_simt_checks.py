@@ -540,3 +540,43 @@ def test_calls_at_the_ends_of_branches_have_their_lines(tmp_path: Path, line: in
     command = [sys.executable, "-m", "tilewright", "check", "program.cu", str(line)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
     assert re.findall(r"^program\.cu:(\d+):", done.stderr, re.M) == [str(line)] and done.returncode == 1, done.stderr
+
+
+HOSTS = """
+#include <cuda_runtime.h>
+float of_program[32];
+__managed__ float managed[32];
+__device__ float on_device[32];
+__device__ float* inner = on_device;
+struct Values { float v[32]; };
+__device__ float read(float const* p, int i) { return p[i]; }
+__global__ void step(float* p) { p[threadIdx.x] += 1; }
+__global__ void sum(Values by_value, float* out) {
+  static __device__ float kept[4];
+  float own[8];
+  for (int i = 0; i < 8; ++i) own[i] = i;
+  int i = threadIdx.x;
+  by_value.v[i] = read(by_value.v, i) + read(own, i % 8);
+  out[i] = read(by_value.v, i) + read(inner, i) + read(kept, i % 4);
+}
+int main() {
+  float on_stack[32] = {};
+  static float of_function[32];
+  void* found;
+  cudaGetSymbolAddress(&found, on_device);
+  step<<<1, 32>>>((float*)found);
+  step<<<1, 32>>>(managed);
+  Values values{};
+  sum<<<1, 32>>>(values, managed);
+  for (float* wrong : {on_stack, of_program, of_function}) step<<<1, 32>>>(wrong);
+  return cudaDeviceSynchronize() || managed[31] != 8 || on_stack[3] + of_program[3] + of_function[3] != 0;
+}
+"""
+
+
+def test_variables_of_the_host_are_no_memory_of_the_device(tmp_path: Path) -> None:
+    """Arrays on the stack of the host, of the program, and of a function: 32 loads and stores of each. What devices may
+    use is not reported, not even where it begins at the end of another variable."""
+    done = check(tmp_path / "hosts.cu", HOSTS)
+    assert re.search(r"hosts\.cu:9:\d+: dangling-pointer: load of 4 bytes at \w+, which is no memory of", done.stderr)
+    assert "6 launches checked: 1 violation of 1 category, seen 192 times" in done.stderr and done.returncode == 1

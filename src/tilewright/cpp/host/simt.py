@@ -90,10 +90,11 @@ def with_threads(
     transform: Transform,
     *,
     checked: bool = False,
+    hosts: Sequence[str] = (),
 ) -> SimtModule:
     """The module ``text`` with the functions that run the threads of ``kernels``: see ``entry``. ``inline`` gives the
     module with functions inlined, and ``transform`` with passes run over functions; ``checked`` code asks the runtime
-    before each access."""
+    before each access, for which variables of the ``hosts`` are no memory."""
     calls = _call_graph(text, kernels)
     divisions = _divisions(text, calls, kernels)
     text = _without_null_accesses(text, called_from(calls, kernels))
@@ -121,7 +122,7 @@ def with_threads(
         text = _declared(text)
     calls = _call_graph(text, kernels)
     if checked:
-        text = bounds.with_checks(text, called_from(calls, kernels), kernels)
+        text = bounds.with_checks(text, called_from(calls, kernels), kernels, hosts)
         calls = _call_graph(text, kernels)
     meeting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     asking = {s for s in kernels if checked or any(INDEX in calls[name] for name in called_from(calls, [s]) - {s})}

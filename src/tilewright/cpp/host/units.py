@@ -18,6 +18,7 @@ from tilewright.frontend.cpp import module, optimize
 from tilewright.frontend.cpp.assembly import without_assembly
 from tilewright.frontend.cpp.device_limits import (
     host_accesses,
+    host_variables,
     refuse_host_constructs,
     refuse_long_double,
     refuse_shared_of_hosts,
@@ -67,7 +68,9 @@ def compiled(request: Request) -> Made:
         refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
         refuse_host_constructs(llvm, simt, texts, dict(request.defines))
         refuse_long_double(llvm, simt, texts)
-        threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)
+        checked = request.is_checked
+        hosts = host_variables(llvm, simt, texts, dict(request.defines)) if checked else ()
+        threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=checked, hosts=hosts)
     if simt or _shares(texts):
         refuse_values(llvm, texts, dict(request.defines))
         refuse_writes(llvm, texts, dict(request.defines))

@@ -90,16 +90,6 @@ void forget(checks& what) {
     free(what.elsewhere);
 }
 
-static span stack_of_this_thread() {
-    pthread_attr_t attributes;
-    void* start = nullptr;
-    size_t size = 0;
-    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-        pthread_attr_getstack(&attributes, &start, &size);
-        pthread_attr_destroy(&attributes);
-    }
-    return {size_t(start), size_t(start) + size};
-}
 static bool within(span const& all, size_t address) { return address >= all.start && address <= all.end; }
 
 enum class owner { nobody, program, variable, device };
@@ -111,7 +101,7 @@ static owner find_owner(worker* mine, size_t address, span* bounds) {
     if (known.changes != now) known.latest = {};
     known.changes = now;
     *bounds = known.latest;
-    if (known.latest.end && within(known.latest, address)) return owner::device;
+    if (known.latest.has(address)) return owner::device;
     span const* variable = nullptr;  // that `address` is in rather than at the end of
     for (span const& each : known.shared)
         if (within(each, address) && (!variable || address < each.end)) variable = &each;
@@ -119,18 +109,22 @@ static owner find_owner(worker* mine, size_t address, span* bounds) {
         *bounds = *variable;
         return owner::variable;
     }
-    if (bounds_of((void const*)address, &bounds->start, &bounds->end)) {
+    auto const is_global = [&] {
+        Dl_info image;
+        return dladdr((void const*)address, &image) != 0;
+    };
+    bool const known_memory = bounds_of((void const*)address, &bounds->start, &bounds->end);
+    if (known_memory && (address < bounds->end || !is_global())) {  // a variable may begin where another one ends
         known.latest = *bounds;
         known.written = written_bytes((void const*)address);
         known.users = users_of((void const*)address);
         return owner::device;
     }
-    if (!known.stack.end) known.stack = stack_of_this_thread();
-    Dl_info image;
-    bool own = within(known.stack, address) || within({size_t(mine->memory), size_t(mine->memory_end)}, address) ||
-               within({size_t(mine->frames), size_t(mine->frames) + mine->frame_bytes}, address) ||
-               dladdr((void const*)address, &image) != 0;
-    return own ? owner::program : owner::nobody;
+    for (host_variable const* each = known.hosts; each && each->start; ++each)
+        if (address - each->start < each->bytes) return owner::nobody;
+    bool const own = within({size_t(mine->memory), size_t(mine->memory_end)}, address) ||
+                     within({size_t(mine->frames), size_t(mine->frames) + mine->frame_bytes}, address);
+    return own || is_global() ? owner::program : owner::nobody;
 }
 
 static void* harmless(checks& known, size_t size) {
@@ -282,6 +276,11 @@ void __tw_simt_object(void* address, size_t size) {
     if (!here) return;
     span wanted{size_t(address), size_t(address) + (size == size_t(-1) ? here->run->shared : size)};
     if (!here->checked.shared.holds(wanted)) here->checked.shared.add(wanted);
+}
+
+// The variables of the host in the file of a kernel, of which a GPU sees none.
+void __tw_simt_hosts(host_variable const* all) {
+    if (here) here->checked.hosts = all;
 }
 
 // What kernels allocate themselves is memory of the device.

@@ -92,6 +92,9 @@ struct shadow {
     span where;
     cell* cells;
 };
+struct host_variable {
+    size_t start, bytes;
+};
 // What a worker knows of memory, where accesses are checked.
 struct checks {
     list<shadow> shadows;       // of shared memory
@@ -102,7 +105,7 @@ struct checks {
     unsigned char* written;  // which of its bytes are
     byte_users* users;       // and by whom they were used
     unsigned changes;
-    span stack;
+    host_variable const* hosts;  // those of its file, before one of no address
     unsigned char* elsewhere;  // where what is wrong does no harm
     size_t elsewhere_bytes;
 };

@@ -223,6 +223,17 @@ def _does_something(llvm: str, symbol: str) -> bool:
     return False
 
 
+def host_variables(
+    llvm: str, kernels: Collection[str], texts: Mapping[str, str], defines: Mapping[str, str | int]
+) -> list[str]:
+    """The variables of the user that are declared for no device, and that no code names which ``kernels`` lead to.
+    Other parameters as of ``refuse_device_functions``."""
+    source, parts = Source(llvm, texts, defines), parts_of(llvm)
+    named = {name for symbol in called_from(parts.calls, kernels) for name in parts.calls[symbol]}
+    found = ((name, v) for name, v in parts.variables.items() if v.kind == "global" and name not in named)
+    return [name for name, v in found if "external" not in v.how and source.is_variable_of_the_host(_debug_of(v))]
+
+
 def host_accesses(llvm: str, texts: Mapping[str, str], defines: Mapping[str, str | int]) -> list[str]:
     """Warnings for variables of the device that functions of the host read or write directly, where they have, on a
     GPU, copies of their own. Parameters as of ``refuse_device_functions``."""
