@@ -60,6 +60,16 @@ ILL_FORMED = {
     ),
     "store to const": ("int const* c = p; ct::store(c, 1);", "storeable_tile"),
     "narrowing store": ("ct::store(q, 1.0);", "non_narrowing_tile_convertible_to"),
+    "a misspelt name": (
+        f"{I8} ct::floor_div(x, 3);",
+        "'floor_div' in namespace 'cuda::tiles'; did you mean 'floordiv'?",
+    ),
+    "a misspelt variable": (f"{I8} int total = 1; x + totl;", "'totl'; did you mean 'total'?"),
+    "a name of NumPy's": (
+        f"{I8} ct::where(x > 1, x, x);",
+        "no member named 'where' in namespace 'cuda::tiles'; write ct::select",
+    ),
+    "an enumerator": (f"{F8} ct::add(f, f, ct::round_toward_zero);", "; write ct::round_toward_zero_t{}"),
     "load of void": ("void* v = p; ct::load(v);", "loadable_tile"),
     "offset of void": ("void* v = p; v + ct::iota<ct::tile<int, ct::shape<4>>>();", "points_to_object"),
     "mask of another shape": (f"{I8} ct::load_masked(p, x > 1);", "broadcastable_to"),
@@ -161,6 +171,13 @@ def test_ill_formed() -> None:
     for error, (name, (_, words)) in zip(refusals([body for body, _ in ILL_FORMED.values()]), ILL_FORMED.items()):
         assert words in error.message, (name, error.message)
         assert len(error.message) < 500
+
+
+@pytest.mark.parametrize("scalar, header", [("__half", "fp16"), ("__nv_bfloat16", "bf16"), ("__nv_fp8_e5m2", "fp8")])
+def test_the_header_of_a_scalar_is_named(scalar: str, header: str) -> None:
+    text = f'#include "cuda_tile.h"\n__tile_global__ void k({scalar}* p) {{ {scalar} x(p[0]); }}\n'
+    with pytest.raises(TileTypeError, match=f"incomplete type '{scalar}'; include <cuda_{header}.h>"):
+        Module(text).kernel("k")
 
 
 def test_narrowing_in_braces() -> None:

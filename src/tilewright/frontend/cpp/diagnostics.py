@@ -177,6 +177,20 @@ _REWORDED = (
     ),
 )
 
+# What we call what others have: NumPy, Triton, cuTile Python, and our own enumerators.
+_ALSO_CALLED = {"where": "select", "arange": "iota", "maximum": "max", "minimum": "min", "cumsum": "partial_sum"}
+_ALSO_CALLED |= {"cumprod": "partial_prod", "cdiv": "ceildiv", "dot": "mma", "any": "any_of", "all": "all_of"}
+_ALSO_CALLED |= {
+    "astype": "element_cast",
+    "bitcast": "element_bitcast",
+    "broadcast_to": "broadcast",
+    "program_id": "bid",
+}
+_NO_MEMBER = re.compile(r"no (?:member|type|template) named '(\w+)' in namespace 'cuda::tiles'")
+_ENUMERATOR = re.compile(r"(?:round|propagate|suppress)_\w+")
+# Where scalars are that are only declared without.
+_HEADERS = {"'__half'": "cuda_fp16.h", "'__nv_bfloat16'": "cuda_bf16.h"}
+_HEADERS |= dict.fromkeys(("'__nv_fp8_e4m3'", "'__nv_fp8_e5m2'"), "cuda_fp8.h")
 
 # What the compiler was told to do without, by what it says of that.
 _FORBIDDEN = {
@@ -345,6 +359,13 @@ def _wording(group: list[Message], headers: str) -> str:
     reworded = next((words for pattern, words in _REWORDED if re.match(pattern, text)), None)
     if reworded is not None:
         return reworded
+    if (unknown := _NO_MEMBER.match(text)) is not None:
+        name = unknown[1]
+        instead = f"{name}_t{{}}" if _ENUMERATOR.match(name) else _ALSO_CALLED.get(name)
+        return text if instead is None else f"{unknown[0]}; write ct::{instead}"
+    header = next((header for name, header in _HEADERS.items() if "incomplete" in text and name in text), None)
+    if header is not None:
+        return f"{text}; include <{header}>"
     if text.startswith("cannot jump"):
         return ": ".join([text, *(m.text for m in group[1:] if m.text.startswith("jump "))])
     if group[0].file.startswith(headers):

@@ -31,7 +31,7 @@ MINIMUM_VERSION = 19  # deduces template arguments through aliases, which ct::sh
 # needs runs when it is linked. -O1 only keeps Clang from forbidding them.
 _COMMON = (
     *("-x", "c++", "-S", "-emit-llvm", "-O1", "-Xclang", "-disable-llvm-passes", "-fno-sanitize=all"),
-    *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-fno-elide-type"),
+    *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-fno-elide-type", "-fspell-checking"),
     *("-ftemplate-backtrace-limit=0", "-Wno-everything"),
 )
 # The target fixes the sizes of the types and how structs are passed.
