@@ -12,6 +12,7 @@ from tilewright.language.dtypes import to_dtype
 from tilewright.ops.jax_call import Platform, call_handler, register_handler, written_arrays, xla_platform
 from tilewright.runtime.abstract import record_launches
 from tilewright.runtime.arrays import abstract_array
+from tilewright.runtime.grid import checked_grid
 from tilewright.runtime.launch import launch
 
 __all__ = ["InputOutput", "OutputPlaceholder", "cutile_call"]
@@ -41,7 +42,7 @@ def cutile_call(grid: tuple[int, ...], kernel: Any, args: tuple[Any, ...]) -> An
     """
     if not isinstance(args, tuple):
         raise TypeError(f"cutile_call: the arguments must be a tuple, not of type {type(args).__name__}")
-    call = _Call()
+    grid, call = checked_grid(grid), _Call()
     given = tuple(call.taken(value, f"argument {i}") for i, value in enumerate(args))
     if not call.results:
         raise ValueError("cutile_call: nothing would be returned; pass an OutputPlaceholder or InputOutput")

@@ -85,6 +85,8 @@ def test_refusals() -> None:
         cutile_call((2,), scale, (placeholder(x), x, 3))
     with pytest.raises(ValueError, match="pass an OutputPlaceholder or InputOutput"):
         cutile_call((2,), halve, (x,))
+    with pytest.raises(TypeError, match=r"the grid is \[2\]; it must be a tuple"):
+        cutile_call([2], scale, (x, placeholder(x), 3))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="argument 2 is of type str"):
         cutile_call((2,), scale, (x, placeholder(x), "3"))
     with pytest.raises(TypeError, match="complex64, which kernels do not take"):
