@@ -127,6 +127,25 @@ int main() {
 }
 """
 
+SM_NUMBERS = """#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void k(unsigned* on, unsigned* count) {
+  unsigned id; asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
+  asm("mov.u32 %0, %%nsmid;" : "=r"(*count));
+  unsigned block = blockIdx.x + gridDim.x * blockIdx.y;
+  on[block * blockDim.x + threadIdx.x] = id;
+}
+int main() {
+  unsigned *on, *count, wrong = 0; cudaMallocManaged(&on, 4 * 12 * 40); cudaMallocManaged(&count, 4);
+  k<<<dim3(4, 3), 40>>>(on, count); cudaDeviceSynchronize();
+  cudaDeviceProp device; cudaGetDeviceProperties(&device, 0);
+  wrong += int(*count) != device.multiProcessorCount;
+  for (int i = 0; i < 12 * 40; i++) wrong += on[i] != on[i / 40 * 40] || on[i] >= *count;
+  wrong += on[0] == on[40];  // there are two at least
+  printf("%u wrong\\n", wrong);
+}
+"""
+
 
 def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     (folder / "lib.h").write_text(HEADER)
@@ -145,6 +164,12 @@ def test_inline_ptx(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("528\n", "")
 
 
+def test_blocks_are_on_sms_of_the_device(tmp_path: Path) -> None:
+    """All threads of a block on one, and none on another one than there are."""
+    done = run(tmp_path, SM_NUMBERS)
+    assert (done.stdout, done.stderr) == ("0 wrong\n", "")
+
+
 @pytest.mark.parametrize(
     "code",
     [
@@ -152,7 +177,7 @@ def test_inline_ptx(tmp_path: Path) -> None:
         "add.ftz.f32 %0, %1, %1;",
         "{ .reg .b128 wide; mov.b32 %0, %1; }",
         "ld.global.u32 %0, [%1];",
-        "mov.u32 %0, %%smid;",
+        "mov.u32 %0, %%envreg0;",
         "bra there;",
     ],
 )

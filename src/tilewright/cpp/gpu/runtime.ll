@@ -72,6 +72,16 @@ k2:
   %r2 = call i32 asm sideeffect "{ .reg .pred p, q; setp.ne.u32 p, $1, 0; bar.red.or.pred q, 0, p; selp.u32 $0, 1, 0, q; }", "=r,r,~{memory}"(i32 %predicate) convergent
   ret i32 %r2
 }
+declare i32 @llvm.nvvm.read.ptx.sreg.smid()
+declare i32 @llvm.nvvm.read.ptx.sreg.nsmid()
+define internal i32 @__tw_simt_sm_id() alwaysinline {
+  %found = call i32 @llvm.nvvm.read.ptx.sreg.smid()
+  ret i32 %found
+}
+define internal i32 @__tw_simt_sm_count() alwaysinline {
+  %found = call i32 @llvm.nvvm.read.ptx.sreg.nsmid()
+  ret i32 %found
+}
 ; The coordinates of a thread, by their number.
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.y()

@@ -82,6 +82,7 @@ static cudaError_t answer(int* out, int value) {
 using namespace tilewright;
 
 extern "C" {
+unsigned __tw_simt_sm_count() noexcept { return unsigned(multiprocessors()); }
 cudaError_t cudaGetDevice(int* device) { return answer(device, 0); }
 cudaError_t cudaSetDevice(int device) { return report(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
 cudaError_t cudaGetDeviceCount(int* count) { return answer(count, 1); }

@@ -16,6 +16,8 @@ _COORDINATES = {"tid": "threadIdx", "ntid": "blockDim", "ctaid": "blockIdx", "nc
 _REGISTERS = {f"{name}.{axis}": f"{variable}.{axis}" for name, variable in _COORDINATES.items() for axis in "xyz"} | {
     "laneid": "::__tw_simt::lane()",
     "warpid": "(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32",
+    "smid": "::__tw_simt::sm_id()",
+    "nsmid": "::__tw_simt_sm_count()",
     "lanemask_eq": _BIT,
     "lanemask_lt": f"{_BIT} - 1",
     "lanemask_le": f"{_BIT} * 2 - 1",

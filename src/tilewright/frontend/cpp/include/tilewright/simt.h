@@ -20,6 +20,8 @@ __attribute__((convergent)) void const* __tw_simt_exchange(unsigned mask, unsign
                                                            char const* file, int line);
 // What addresses of shared memory count from, in this processor's thread.
 __attribute__((const)) char* __tw_simt_window() noexcept;
+__attribute__((const)) unsigned __tw_simt_sm_count() noexcept;
+__attribute__((const)) unsigned __tw_simt_sm_id() noexcept;  // on a GPU, which one runs the block
 void __tw_simt_passed(int kind);  // told of a barrier that threads have passed, where accesses are checked
 // On a GPU, where nothing is yielded: what one lane gave, which lanes gave another number than 0, and which run.
 unsigned long long __tw_simt_shuffle(unsigned mask, unsigned long long value, unsigned lane);

@@ -205,6 +205,15 @@ inline unsigned long long nanoseconds() {
     return now.tv_sec * 1000000000ull + now.tv_nsec;
 #endif
 }
+// The SM that runs a block: blocks take turns, as which processor runs a thread may change.
+inline unsigned sm_id() {
+#ifdef TW_SIMT_GPU
+    return __tw_simt_sm_id();
+#else
+    unsigned row = __tw_simt_index(4) + __tw_simt_index(10) * __tw_simt_index(5);
+    return (__tw_simt_index(3) + __tw_simt_index(9) * row) % __tw_simt_sm_count();
+#endif
+}
 }  // namespace __tw_simt
 inline void __trap() { __builtin_trap(); }
 
