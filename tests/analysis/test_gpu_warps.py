@@ -127,6 +127,21 @@ def test_fewer_warps_share_columns_that_are_reduced(columns: int, warps: int) ->
     assert suitable_warps(function) == warps
 
 
+@ct.kernel
+def scan(x, decay, keys, out, T: ct.Constant[int], N: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    slowed, state = ct.load(decay, (ct.bid(0), 0), (T, N)), ct.zeros((T, N), ct.float32)
+    for t in range(x.shape[0]):
+        state = state * slowed + ct.load(x, (t, ct.bid(0)), (1, T)).reshape((T, 1)) * ct.load(keys, (t, 0), (1, N))
+        ct.store(out, (t, ct.bid(0)), ct.sum(state, axis=1).reshape((1, T)))
+
+
+@pytest.mark.parametrize(("channels", "warps"), [(32, 2), (64, 4), (128, 8)])
+def test_warps_of_recurrences_follow_from_their_states(channels: int, warps: int) -> None:
+    arrays = [np.zeros(shape, np.float32) for shape in ((64, 256), (256, 16), (64, 16), (64, 256))]
+    function = optimize(specialization(scan, (*arrays, channels, 16), "reference").function)
+    assert suitable_warps(function) == warps
+
+
 def test_no_loop_spills() -> None:
     """A loop that reduces 16,384 numbers, and one that stores as many, have 16 warps, as four would spill."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from tilewright.analysis.gpu.contiguity import Contiguity
+from tilewright.analysis.gpu.warps import state_shapes
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import chained_mmas, is_factor
 from tilewright.ir.core import Block, Function, Op, Value
@@ -64,7 +65,7 @@ class AccessLayouts:
         self._beside: dict[Op, tuple[Op, _Shape, int]] = {}
         self._across = _turned(function)
         self._reduced = {(op.values[0].tile.shape, op.axis) for op in function.ops_of(Reduce)}
-        self._states = _states(function)
+        self._states = set() if function.ops_of((Mma, Wgmma)) else state_shapes(function)
         accesses = [op for op in function.ops_of(memory.PointerMemoryOp) if op.ptrs.tile.rank]
         for op in accesses:
             self._vote(op)
@@ -152,16 +153,6 @@ class AccessLayouts:
 
 def _longer_axes(shape: _Shape) -> _Shape:
     return tuple(n for n in shape if n > 1)
-
-
-def _states(function: Function) -> set[_Shape]:
-    """Shapes of tiles that loops carry which use no tensor cores, and of which some are loaded: states of recurrences,
-    if vectors change them."""
-    if function.ops_of((Mma, Wgmma)):
-        return set()
-    loaded = {op.result.tile.shape for op in function.ops_of(memory.Load)}
-    carried = {v.tile.shape for op in function.ops_of(LoopOp) for v in op.carried if isinstance(v.type, TileType)}
-    return {shape for shape in loaded & carried if len(shape) == 2 and min(shape) > 1}
 
 
 def _used_beside(op: memory.Load, states: Collection[_Shape]) -> tuple[Op, _Shape, int] | None:
