@@ -273,8 +273,8 @@ def _after(path: _Path, layout: LinearLayout) -> LinearLayout:
 
 
 def _operand_loads(loop: For, alias: AliasAnalysis, rounds: bool) -> list[_OperandLoad]:
-    """The loads of ``loop`` that can run ahead: of operands, which one instruction ``rounds`` or several, and of what
-    else it loads 16 bytes at once."""
+    """The loads of ``loop`` that can run ahead: of operands, which one instruction ``rounds`` or several, of what else
+    it loads 16 bytes at once, and of vectors that change a state to which its only MMA op adds."""
     body = loop.body
     nested = [op for op in loop.walk() if op is not loop]
     if not any(isinstance(op, GpuMma) for op in body.ops):
@@ -286,8 +286,9 @@ def _operand_loads(loop: For, alias: AliasAnalysis, rounds: bool) -> list[_Opera
     if len(stores) != len(writes):
         return []
     written = {alias.underlying_object(op.ptrs) for op in stores}
-    state = any(op.acc not in loop.carried for op in mma_ops(loop))  # what is carried is computed in each step
-    few_uses = not rounds and all(op.acc.layout.num_registers < _FEW_USES for op in body.ops if isinstance(op, GpuMma))
+    mmas = mma_ops(loop)
+    state = len(mmas) == 1 and mmas[0].acc.op is not None and mmas[0].acc.op.block is body  # computed in each step
+    few_uses = not rounds and all(op.acc.layout.num_registers < _FEW_USES for op in mmas)
     weak = [op for op in body.ops if isinstance(op, memory.GlobalLoad) and op.is_weak]
     unwritten = [op for op in weak if not may_alias(alias.underlying_object(op.ptrs), written)]
     found = []
