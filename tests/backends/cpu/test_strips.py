@@ -38,6 +38,15 @@ def moments(x, y, out, R: ct.Constant[int], T: ct.Constant[int]):
 
 
 @ct.kernel
+def weighted(x, y, out, R: ct.Constant[int], T: ct.Constant[int]):
+    """Each iteration loads one element beside the tile."""
+    i, total = ct.bid(0), ct.zeros((R, T), F32)
+    for k in range(ct.num_tiles(x, 1, (R, T))):
+        total += ct.load(x, (i, k), (R, T), padding_mode=ZERO) * ct.gather(y, (0, 3 * k))
+    ct.store(out, (i, 0), total)
+
+
+@ct.kernel
 def down(x, y, out, R: ct.Constant[int], T: ct.Constant[int]):
     """Along the columns: a strip after the other would go through the whole array each."""
     j, total = ct.bid(0), ct.zeros((R, T), F32)
@@ -72,7 +81,7 @@ def numbers(shape: tuple[int, int], dtype: Any) -> np.ndarray:
     return np.random.default_rng(0).integers(-9, 10, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("kernel", [products, moments, down, exchanged, branched], ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", [products, moments, weighted, down, exchanged, branched], ids=lambda k: k.name)
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("columns", [16, 128, 512])
 def test_strips(kernel: Any, rows: int, columns: int) -> None:
@@ -85,7 +94,8 @@ def test_strips(kernel: Any, rows: int, columns: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "kernel, rows, goes", [(products, 4, True), (moments, 1, True), (down, 4, False), (branched, 4, False)]
+    "kernel, rows, goes",
+    [(products, 4, True), (moments, 1, True), (weighted, 4, True), (down, 4, False), (branched, 4, False)],
 )
 def test_which_loops_go_by_strips(kernel: Any, rows: int, goes: bool) -> None:
     arrays = [np.zeros((64, 1024), np.float32) for _ in range(3)]

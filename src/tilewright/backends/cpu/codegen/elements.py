@@ -61,6 +61,7 @@ class Elements:
 
     With ``masked``, views check their bounds; without, the whole tiles are known to lie inside, and the masks of the
     loads ``unmasked`` to be true. With ``streaming``, aligned vectors are stored past the caches.
+    Without ``branching``, masks are computed also for vectors that lie inside, where there are many.
     For the loads in ``ahead``, what is so many bytes further is fetched, where they are or while that is stored.
     """
 
@@ -69,6 +70,7 @@ class Elements:
     masked: bool = True
     unmasked: Collection[Op] = ()
     streaming: bool = False
+    branching: bool = True
     ahead: Mapping[Op, ir.Value] = field(default_factory=dict)
     _known: dict[tuple[Value, Position], Element] = field(default_factory=dict)
     _splats: dict[tuple[int, int], ir.Value] = field(default_factory=dict)
@@ -319,7 +321,7 @@ def _load_view(self: Elements, op: LoadView, position: Position) -> Element:
     def load(mask: ir.Value | None) -> list[ir.Value]:
         return [views.load_elements(self.state, builder, tile.dtype, at, mask, padding)]
 
-    if whole is None or at.lanes is None:
+    if whole is None or at.lanes is None or not self.branching:
         return Element(load(self.bounds(tile, position))[0], at.lanes, level)
     # Most vectors lie inside as a whole: the mask is computed for the others only.
     values = choose(builder, whole, lambda: load(None), lambda: load(self.bounds(tile, position)), likely=True)

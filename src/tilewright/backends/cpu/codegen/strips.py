@@ -6,13 +6,14 @@ that the loop walks along, the next iteration is far away in the array.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import field
 
 from llvmlite import ir
 
 from tilewright.backends.branches import choose
-from tilewright.backends.cpu.codegen import control, index
+from tilewright.backends.cpu.codegen import control
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.fetch_ahead import tiles_ahead
 from tilewright.backends.cpu.codegen.groups import group_of, lies_inside
@@ -24,8 +25,8 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.fused import fused_ops, loop_values, root_of
 from tilewright.backends.cpu.loops.groups import COSTS
 from tilewright.backends.cpu.loops.kinds import array_axis, is_array_tile
-from tilewright.ir.core import Value
-from tilewright.ir.effects import is_pure
+from tilewright.ir.core import Op, Value
+from tilewright.ir.effects import is_ordered, is_pure
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.loops import LoopNest
 from tilewright.ir.ops.memory import Load, LoadView
@@ -57,7 +58,7 @@ def _strips(state: State, op: For) -> _Strips | None:
         or [n.results for n in nests] != [[v] for v in end.operands]
     ):
         return None
-    if not all(o in nests or is_pure(o) or (isinstance(o, LoadView) and is_array_tile(o.result)) for o in body):
+    if not all(o in nests or is_pure(o) or _may_repeat(o) for o in body):
         return None
     first, t = nests[0], nests[0].result.tile
     room = state.processor.vector_registers // 2 // len(nests)
@@ -72,6 +73,13 @@ def _strips(state: State, op: For) -> _Strips | None:
     if several and (vectors < _FEWEST or not all(_goes_along(load) for load in loads)):
         return None
     return _Strips(state, op, nests, vectors)
+
+
+def _may_repeat(op: Op) -> bool:
+    """Whether ``op`` loads what each strip may load again: a tile where it lies, or one element."""
+    if isinstance(op, Load):
+        return op.result.tile.size == 1 and not is_ordered(op)
+    return isinstance(op, LoadView) and is_array_tile(op.result)
 
 
 def _is_plain(nest: LoopNest, carried: Sequence[Value]) -> bool:
@@ -130,36 +138,23 @@ class _Strips:
         state.builder = outer
 
     def _emit_nest(self, nest: LoopNest) -> None:
-        """Compute the strip of what ``nest`` does: in registers, but where a tile that is loaded leaves its array."""
+        """Compute the strip of what ``nest`` does in registers."""
         state, group = self.state, group_of(self.state, nest, 1)
         label = f"nest{len(state.nests) + 1}"
         assert state.block is not None
         state.nests.append(nest_work(label, nest, state.block, group.cause, group.values, group.lanes))
 
-        def whole() -> Sequence[ir.Value]:
-            far = as_value(_AHEAD)
-            ahead = {op: state.builder.mul(next_, far) for op, next_ in tiles_ahead(state, nest).items()}
-            elements = Elements(state, Nest(state.builder, label), False, ahead=ahead)
+        def strip(*, masked: bool) -> Sequence[ir.Value]:
+            ahead = {} if masked else tiles_ahead(state, nest)
+            far = {op: state.builder.mul(next_, as_value(_AHEAD)) for op, next_ in ahead.items()}
+            elements = Elements(state, Nest(state.builder, label), masked, ahead=far, branching=False)
             for value in self.registers:
                 for position, register in zip(self.positions, self._kept(value)):
                     elements.give(value, position, Element(register, nest.lanes, 0))
             return [elements.vector(elements.at(nest.kept[0], p), nest.lanes) for p in self.positions]
 
-        def partial() -> Sequence[ir.Value]:
-            for value in self.loop.body.args[1:]:
-                self._store(value, self._kept(value))
-            elements = Elements(state, Nest(state.builder, label), True)
-            *rows, along = self.positions[0]
-            column = elements.nest.begin(self.vectors * nest.lanes, nest.lanes)
-            column = index.add(elements.nest.builder, column, along.base)
-            position = (*rows, Coord(column, elements.nest.level, along.pattern))
-            buffer = state.buffer(*_place(nest))
-            elements.write(buffer, nest.result.tile.shape, position, elements.at(nest.kept[0], position))
-            elements.nest.close()
-            state.bind(nest.result, buffer)
-            return self._load(nest.result)
-
         inside = lies_inside(state, group, {})
+        whole, partial = (functools.partial(strip, masked=masked) for masked in (False, True))
         found = whole() if inside is None else choose(state.builder, inside, whole, partial, likely=True)
         state.bind(nest.result, state.buffer(*_place(nest)))
         self._keep(nest.result, found)
