@@ -1,4 +1,4 @@
-"""Ranges and divisors of integer scalars."""
+"""Ranges of integers, and divisors of scalars."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Add, And, Bitcast, Cast, Div, Max, Min, Mul, Rem, Sub
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible, Bid, NumBlocks
-from tilewright.ir.ops.shape import Constant
+from tilewright.ir.ops.shape import Broadcast, Constant, Iota, Permute, Reshape
 
 Range = tuple[int, int]  # inclusive
 
 
 class IntegerRanges:
-    """What is known of the integer scalars of ``function``: computed on demand, kept per value."""
+    """What is known of the integers of ``function``, of all elements of a tile together: computed on demand, kept per
+    value."""
 
     def __init__(self, function: Function) -> None:
         self.params = dict(zip(function.body.args, function.params))
@@ -150,8 +151,9 @@ _RANGE_RULES: dict[type[Op], Callable[[IntegerRanges, Any], Range]] = {
     And: _masked_range,
     Cast: _cast_range,
     Bitcast: _cast_range,  # what fits in both types is the same number
-    AssumeDivisible: lambda facts, op: facts.range(op.x),
     AssumeBounded: _bounded_range,
+    **dict.fromkeys((AssumeDivisible, Broadcast, Permute, Reshape), lambda facts, op: facts.range(op.x)),
+    Iota: lambda facts, op: (0, op.result.tile.size - 1),
 }
 
 _DIVISOR_RULES: dict[type[Op], Callable[[IntegerRanges, Any], int]] = {

@@ -19,6 +19,7 @@ PASSES = (
     "cse",
     "licm",
     "eliminate-bounds-checks",
+    "narrow-integers",
     "dce",
     "insert-checks",
     "insert-null-checks",

@@ -18,6 +18,7 @@ from tilewright.transforms.dce import DeadCodeElimination
 from tilewright.transforms.instrumentation import after_pass
 from tilewright.transforms.keep_barriers import KeepBarriers
 from tilewright.transforms.licm import LoopInvariantCodeMotion
+from tilewright.transforms.narrow_integers import NarrowIntegers
 
 # For backends that generate code, whose own passes may stand between the two parts.
 SIMPLIFY: tuple[Pass, ...] = (
@@ -28,6 +29,7 @@ HOIST: tuple[Pass, ...] = (
     LoopInvariantCodeMotion(),  # after CSE, so that one copy moves
     CommonSubexpressions(),  # what came out of two loops may be equal
     BoundsCheckElimination(),  # needs the folded indices and the merged views
+    NarrowIntegers(),
     DeadCodeElimination(),  # last: the others leave unused ops behind
 )
 OPTIMIZE = (*SIMPLIFY, *HOIST)

@@ -27,6 +27,7 @@ from tilewright.ir.rewrite import clone_block, with_body
 from tilewright.ir.types import SharedType, TileType, Type
 from tilewright.transforms.gpu import layout_choice
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES
+from tilewright.transforms.gpu.operand_layouts import shrunk
 from tilewright.transforms.gpu.through_shared import cat, extract, from_owners, insert
 
 _SECTOR = 32  # bytes
@@ -170,11 +171,8 @@ class _Assigner:
             source = source.op.x
         if not source.tile.rank:
             return self.b.emit(Splat, self.get(source, None), type=t)
-        shrunk = layout
-        for axis, (a, b) in enumerate(zip(op.x.tile.shape, op.shape)):
-            if a != b:
-                shrunk = shrunk.shrink(axis)
-        return self.b.emit(BroadcastDistributed, self.get(op.x, shrunk), type=t)
+        x = self.get(op.x, shrunk(layout, op.x.tile.shape))
+        return self.b.emit(BroadcastDistributed, x, type=t)
 
     def _clone(self, op: Op, operand: Callable[[Value], Value]) -> Op:
         """``op`` with other operands, of which its result types follow."""

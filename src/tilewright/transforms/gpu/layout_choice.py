@@ -27,6 +27,7 @@ from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Insert, Permute, Re
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.mma_loops import is_by_element, readers, turns_from
+from tilewright.transforms.gpu.operand_layouts import layout_before, multiplied_by
 
 VECTOR_BYTES = 16  # the widest access of a thread
 _FEW_REGISTERS = 8  # of a thread
@@ -112,6 +113,8 @@ class AccessLayouts:
             home = self.cores.home(other)
         elif isinstance(other, Wgmma):
             home = other.sum_layout(self.warps)
+            if _longer_axes(home.shape) != _longer_axes(shape):
+                home = left_layout(other.x.tile.shape, self.warps)
         else:
             home = self.layout(shape)
         found = home.reshape(shape).shrink(axis).reshape(op.result.tile.shape)
@@ -166,14 +169,16 @@ def _used_beside(op: memory.Load, states: Collection[_Shape]) -> tuple[Op, _Shap
             if isinstance(user, Broadcast):
                 others = [v.op for after in user.result.users if after.spec.elementwise for v in after.operands]
                 others = [_loaded_as(o) for o in others if o is not None and o is not user]
-                found: list[Op | None] = [*others, _found_by(user.result)]
+                multiplied = multiplied_by(user.result)
+                found: list[Op | None] = [*others, _found_by(user.result), multiplied]
                 other: Op | None = next((o for o in found if isinstance(o, _BESIDE)), None)
                 if other is None and user.shape in states:
                     other = next((o for o in user.result.users if o.spec.elementwise), None)
                 axes = [k for k, (a, b) in enumerate(zip(value.tile.shape, user.shape)) if a != b]
                 if other is None or len(axes) != 1:
                     return None
-                alike = _longer_axes(other.results[0].tile.shape) == _longer_axes(user.shape)
+                made = multiplied.x if other is multiplied and multiplied is not None else other.results[0]
+                alike = _longer_axes(made.tile.shape) == _longer_axes(user.shape)
                 return (other, user.shape, axes[0]) if alike else None
             if user.spec.elementwise or isinstance(user, Reshape):
                 pending.append(user.results[0])
@@ -283,7 +288,9 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
     left = any(turns.values())
     if not converted or left or _meets_accumulator(op):
         return wgmma_layout(op.type.shape, warps)
-    return _converted_layout(op, warps)
+    lefts = [mma.x for mma in converted if isinstance(mma.x.type, TileType)]
+    packed = (layout_before(x, left_layout(x.tile.shape, warps), op) for x in lefts)
+    return next((layout for layout in packed if layout is not None), None) or _converted_layout(op, warps)
 
 
 def _meets_accumulator(op: LoadFetched) -> bool:

@@ -16,7 +16,7 @@ from tilewright.ir.ops.gpu.tma import SWIZZLES, swizzled_layout
 from tilewright.ir.ops.gpu.wgmma import ROWS, readable
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView
-from tilewright.ir.ops.shape import Permute, Reshape, constant_of
+from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
 from tilewright.ir.reachable import operands_within, reachable
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.layout_choice import widest_access
@@ -146,16 +146,20 @@ def tiles_loaded_for(operand: Value) -> list[LoadView]:
 
 
 def is_computed_from_tiles(operand: Value) -> bool:
-    """Whether ``operand`` is computed element by element from tiles of as many elements of 16 or 32 bits, which are
-    loaded beside it: of such a thread can load what it multiplies of a left operand, by ``ldmatrix`` or two at once."""
+    """Whether ``operand`` is computed element by element from tiles that are loaded beside it, and threads can load
+    what they multiply of a left one: by ``ldmatrix`` of 16 bits, also transposed; of 32 bits, and of bytes that lie
+    along k, two at once; or words of 32 bits, each of which holds several elements."""
     if operand.tile.element.bytes != 2 or operand.tile.rank != 2:
         return False
     loads = tiles_loaded_for(operand)
     through = {op for load in loads for op in path_to(operand, load)}
-    others = [op for op in through if not isinstance(op, (Permute, Reshape))]
+    turned = sum(isinstance(op, Permute) for op in through) % 2 == 1
+    along_k = turned != any(isinstance(op, Mma) and op.x is operand for op in operand.users)
     tiles = [load.result.tile for load in loads]
-    alike = all(t.element.bytes in (2, 4) and t.size == operand.tile.size for t in tiles)
-    return alike and bool(others) and all(op.spec.elementwise for op in others)
+    packed = len(tiles) == 1 and tiles[0].element.bytes == 4 and tiles[0].size < operand.tile.size
+    alike = all(t.element.bytes in ((1, 2, 4) if along_k else (2, 4)) and t.size == operand.tile.size for t in tiles)
+    others = [op for op in through if not isinstance(op, (Permute, Reshape, *((Broadcast,) if packed else ())))]
+    return (packed or alike) and bool(others) and all(op.spec.elementwise for op in others)
 
 
 def path_to(operand: Value, load: LoadView) -> set[Op]:

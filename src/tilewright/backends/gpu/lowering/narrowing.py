@@ -1,7 +1,7 @@
 """Conversions of what is only multiplied: to tfloat32, and to 8-bit floats as the weights of attention, four at once,
-which are parts of the words that hold them.
+which are parts of the words that hold them; and to floats of 16 bits in words that arithmetic takes.
 
-NaN has no sign there, and no payload, as that of a product has none.
+NaN of 8 bits has no sign there, and no payload, as that of a product has none.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from tilewright.analysis.mma_graph import is_only_multiplied
 from tilewright.backends.branches import choose
 from tilewright.backends.gpu.lowering.assembly import F32, I32, assembly
 from tilewright.backends.gpu.lowering.context import Context, Rule
+from tilewright.backends.gpu.lowering.packed_arithmetic import is_by_words
 from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
-from tilewright.backends.gpu.lowering.words import unpacked_words
+from tilewright.backends.gpu.lowering.words import packed_words, rounded, unpacked_words
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import float8_e4m3fn, float8_e5m2, float32, tfloat32
 from tilewright.ir.enums import RoundingMode
@@ -57,6 +58,9 @@ def _cast(cx: Context, op: Cast) -> None:
     rounds = op.dtype is tfloat32 and nearest and cx.target.capability >= TF32_ROUNDING
     if rounds and is_only_multiplied(op.result):
         cx.values[op.result] = [assembly(cx.builder, "cvt.rn.tf32.f32 $0, $1;", [F32], [x])[0] for x in values]
+        return
+    if nearest and len(values) % 2 == 0 and any(is_by_words(user) for user in op.result.users):
+        cx.values[op.result] = rounded(cx, packed_words(cx, values, op.dtype), op.dtype)
         return
     narrows = op.dtype in _TEXTS and nearest
     positive = isinstance(op.x.op, (Exp, Exp2))

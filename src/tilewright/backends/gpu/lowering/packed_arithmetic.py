@@ -26,6 +26,11 @@ _AS_MULTIPLY_ADD: dict[type[Op], str] = {
 }
 
 
+def is_by_words(op: Op) -> bool:
+    """Whether ``op`` may be computed by words, whose elements are in some."""
+    return isinstance(op, (Max, Min, *_NAMES)) and op.result.tile.dtype in (float16, bfloat16)
+
+
 def by_words(cx: Context, op: Op) -> Registers | None:
     """The elements of the result of ``op``, computed by the words that hold those of its operands; None for other ops,
     and for operands that are not in words."""
