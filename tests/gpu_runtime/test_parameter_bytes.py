@@ -220,6 +220,31 @@ def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: py
     assert shapes == [(24, 10, 256, 900), (HANDLE, 21, 128, 100)]
 
 
+def test_neighbouring_blocks_of_large_grids_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a variant with fewer CTAs, which Python starts first, where these divide the grid and leave few SMs idle."""
+    on = Recorder()
+    on.sizes, on.processors = [8], 10
+    monkeypatch.setattr(driver, "load", lambda: on)
+    monkeypatch.setattr(driver, "device", lambda index: on)
+    function: Any = SimpleNamespace(name="kernel", params=())
+    plain = Artifact(GpuBinary(b"", "kernel", 128, 1, 0, ()), ("u64",), (), 0, joinable=((1, 2, 1), (2, 2, 1)))
+    kernel = GpuExecutable(function, plain, FIRST, dict)
+    kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
+    wanted = {(8, 10, 1): (2, 2, 1), (5, 2, 2): (1, 2, 1), (5, 3, 2): None, (2, 8, 1): None, (6, 8, 1): None}
+    found = [kernel.variant_for(grid, 10) for grid in wanted]
+    assert [None if variant is None else variant.join for variant in found] == list(wanted.values())
+    assert found[0] is not None
+    other = GpuExecutable(function, dataclasses.replace(plain, joined=(2, 2, 1), joinable=()), found[0], dict)
+    other._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(24), device=on)  # type: ignore[assignment]
+    other.launch((8, 10, 1), LaunchArguments((16,), (), 0, 0))
+    stub = kernel.launch_stub(0, (), {found[0]: other})
+    assert stub is not None
+    enter, memory = entered(stub), ctypes.c_uint64(16)
+    assert [enter(ctypes.addressof(memory), *grid, 0) for grid in wanted] == [0, 1, 0, 0, 0]
+    apart = [(HANDLE, grid) for grid, joined in wanted.items() if joined is None]
+    assert [(s.handle, s.shape[:3]) for s in on.seen] == [(24, (4, 5, 1)), (24, (4, 5, 1)), *apart]
+
+
 def test_small_values_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     on = Recorder()
     on.sizes = [8, 8]

@@ -32,7 +32,8 @@ class Artifact:
     A kernel that ``reports`` takes the address of its buffer after the other numbers, and one whose blocks need
     ``local_bytes`` each takes the address of those.
     A grid has ``ctas_of_block`` times as many CTAs as blocks, which are in clusters of those of the binary only. With
-    several ``blocks_of_cta`` it has fewer, if there are many, and the kernel takes its width as the last number.
+    several ``blocks_of_cta`` it has fewer, if there are many, and the kernel takes its width as the last number. Always
+    fewer where so many blocks along each axis are ``joined``; ``joinable`` says how many there are variants for.
     With ``depths`` there is a variant with so many stages for one block on each SM, for two and so on. ``fallback``
     says what the compiler had to do without.
     """
@@ -47,6 +48,8 @@ class Artifact:
     capacity: int = 0
     blocks_of_cta: int = 1
     ctas_of_block: int = 1
+    joined: tuple[int, int, int] = (1, 1, 1)
+    joinable: tuple[tuple[int, int, int], ...] = ()
     depths: tuple[int, ...] = ()
     fallback: tuple[str, ...] = ()
 

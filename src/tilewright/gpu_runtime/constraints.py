@@ -22,6 +22,7 @@ class Constraints:
     blocks: int = 0  # of the grid on an SM, at most; 0: many
     hide_divisibility: bool = False  # Triton knows less about indices
     occupancy: bool = True  # registers are limited as the kernel asks
+    join: tuple[int, int, int] = (1, 1, 1)  # blocks along each axis of the grid, whose tiles are one
     ctas: int = 0  # on an SM, at most, whose warps load for themselves; 0: as many as suit
 
     def but(self, reason: str, **changed: Any) -> CompileAgain:

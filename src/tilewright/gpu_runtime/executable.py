@@ -20,7 +20,7 @@ from tilewright.gpu_runtime.device_printf import Reports
 from tilewright.gpu_runtime.graph import launcher
 from tilewright.gpu_runtime.launch_errors import FOREIGN, refused
 from tilewright.gpu_runtime.launch_parameters import LaunchParameters, ParameterLayout
-from tilewright.gpu_runtime.launch_stub import Loaded, embedded, launch_stub
+from tilewright.gpu_runtime.launch_stub import Loaded, embedded, keep_busy, launch_stub
 from tilewright.gpu_runtime.tables import TableMemory
 from tilewright.gpu_runtime.tensormap import TensorMap, Unmapped
 from tilewright.ir.core import Function, Op
@@ -103,8 +103,11 @@ class GpuExecutable:
         return found
 
     def _require(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """NeedsVariant where another one is for this launch: for as few blocks, or for longer lists than this kernel
-        takes by value."""
+        """NeedsVariant where another one is for this launch: for as few blocks, or as many, or for longer lists than
+        this kernel takes by value."""
+        variant = self._joining(grid, driver.device(arguments.device).processors) if self.artifact.joinable else None
+        if variant is not None:
+            raise NeedsVariant(variant)
         self._require_depth(grid, arguments.device)
         longest = max([len(arguments.values[i].addresses) for i in self._by_value]) if self._by_value else 0
         if longest > self.artifact.capacity:
@@ -113,13 +116,34 @@ class GpuExecutable:
 
     def _require_depth(self, grid: tuple[int, int, int], device: int) -> None:
         """NeedsVariant where a pipeline of another depth is for as few blocks on an SM as ``grid`` puts there."""
-        variant = self.variant_for(grid, driver.device(device).processors) if self._has_depths else None
+        variant = self._of_depth(grid, driver.device(device).processors) if self._has_depths else None
         if variant is not None:
             raise NeedsVariant(variant)
 
     def variant_for(self, grid: tuple[int, int, int], processors: int) -> Constraints | None:
-        """The variant whose pipeline is for as few blocks on each of so many SMs; None for this one."""
-        blocks = math.prod(grid)
+        """The variant for as many blocks, or as few, on each of so many SMs; None for this one."""
+        return self._joining(grid, processors) or self._of_depth(grid, processors)
+
+    def _joining(self, grid: tuple[int, int, int], processors: int) -> Constraints | None:
+        """The variant whose CTAs run the most neighbouring blocks of ``grid`` as one, and keep SMs busy."""
+        fits = (joined for joined in reversed(self.artifact.joinable) if keep_busy(grid, joined, processors))
+        joined = next(fits, None)
+        return None if joined is None else replace(self.constraints, join=joined)
+
+    def _joined(self, device: int, variants: Mapping[Any, Any]) -> list[tuple[tuple[int, int, int], Loaded | None]]:
+        """How many blocks are joined along each axis, the most first, and the variant; None for one that has not been
+        needed yet, or whose launch takes more than to queue it."""
+        found = []
+        for joined in reversed(self.artifact.joinable):
+            variant: GpuExecutable | None = variants.get(replace(self.constraints, join=joined))
+            if variant is not None and (not variant._plain_launch or variant._has_depths or self._tables):
+                variant = None
+            found.append((joined, None if variant is None else (variant._parameters, variant._kernel(device))))
+        return found
+
+    def _of_depth(self, grid: tuple[int, int, int], processors: int) -> Constraints | None:
+        """The variant whose pipeline is for as few CTAs on each of so many SMs."""
+        blocks = math.prod(grid) // math.prod(self.artifact.joined)
         return next((variant for most, variant in self._limits(processors) if blocks <= most), None)
 
     def _limits(self, processors: int) -> list[tuple[int, Constraints | None]]:
@@ -213,7 +237,9 @@ class GpuExecutable:
             lists = {t.index: TableMemory(t, table, device, capacity) for t, table in zip(self._tables, tables)}
         except Unmapped:
             return None
-        return launch_stub(self._parameters, self._kernel(device), others, self.least, lists)
+        joined = self._joined(device, variants)
+        processors = driver.device(device).processors if joined else 1
+        return launch_stub(self._parameters, self._kernel(device), others, self.least, lists, joined, processors)
 
     def embedded(self, name: str, grid: tuple[int, int, int]) -> native.Embedded:
         """How machine code queues a launch of ``grid`` without Python, on any device of the architecture. ValueError

@@ -34,6 +34,7 @@ class ParameterLayout:
         self.pairs = any(d.pairs for d in artifact.descriptors)  # clusters of 2, where the grid's width is even
         self.ctas = binary.num_ctas * artifact.ctas_of_block  # of a block of the grid
         self.blocks = artifact.blocks_of_cta
+        self.joined = artifact.joined
         self.threads, self.shared_bytes = binary.threads, binary.shared_bytes  # of a CTA
         self.attributes = b"".join(_attributes(2 if self.pairs else binary.num_ctas))
         tables = artifact.tables, artifact.capacity
@@ -49,7 +50,7 @@ class ParameterLayout:
 
     def configuration(self, grid: tuple[int, int, int], stream: int, attributes: int) -> tuple[int, ...]:
         """What ``_CONFIG`` packs. The launch attributes are at the address ``attributes``."""
-        x, y, z = grid
+        x, y, z = (n // joined for n, joined in zip(grid, self.joined))
         if 1 < self.blocks <= x and x * y * z > MANY_BLOCKS:
             x = -(-x // self.blocks)
         count = 0 if self.pairs and x % 2 != 0 else self.attribute_count

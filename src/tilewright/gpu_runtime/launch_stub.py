@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -15,7 +16,9 @@ from tilewright.gpu_runtime.launch_parameters import MANY_BLOCKS, LaunchParamete
 from tilewright.gpu_runtime.tables import TableMemory
 
 _NO_RECORD = ctypes.c_int64()  # of a stub that is made for one kernel
+_BUSY, _MOST = 9, 10  # of so many SMs, in all rounds of CTAs, where blocks are joined
 Loaded = tuple[ParameterLayout, driver.LoadedKernel]
+Blocks = tuple[int, int, int]  # along each axis of a grid
 
 
 def launch_stub(
@@ -24,18 +27,46 @@ def launch_stub(
     others: Sequence[tuple[int, Loaded | None]] = (),
     least: Sequence[tuple[int, int]] = (),
     lists: Mapping[int, TableMemory] = MappingProxyType({}),
+    joined: Sequence[tuple[Blocks, Loaded | None]] = (),
+    processors: int = 1,
 ) -> LaunchStub | None:
     """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits. ``lists``
     has, for the parameters that are tables by value, the memory of one that differs by addresses.
 
-    ``others`` are variants of it for grids with up to so many blocks, fewest first; Python starts those that are None,
-    and what has a smaller value than the ``least`` of a parameter.
+    ``others`` are variants of it for grids with up to so many blocks, fewest first, and ``joined`` those for as many
+    blocks that keep ``processors`` busy; Python starts those that are None, and what has a smaller value than the
+    ``least`` of a parameter.
     """
     if not abi.can_pack(layout.formats):
         return None
     body = Body()
     for i, bound in least:
         body.require(body.let(f"icmp sge i64 {body.load('i64', '%values', 8 * i)}, {bound}"))
+    code = body.stack("i32")
+    for i, (blocks, variant) in enumerate(joined):
+        body.branch(_keep_busy(body, blocks, processors), f"joined{i}", f"apart{i}")
+        body.label(f"joined{i}")
+        if variant is None:
+            body.require("false")
+        else:
+            body.store("i32", _start(body, *variant), code)
+            body.kept.append(variant)
+        body.jump("started")
+        body.label(f"apart{i}")
+    body.store("i32", _start(body, layout, kernel, others, lists), code)
+    body.jump("started")
+    body.label("started")
+    return LaunchStub(stub_code(body, body.load("i32", code)), _NO_RECORD, (*body.kept, kernel))
+
+
+def _start(
+    body: Body,
+    layout: ParameterLayout,
+    kernel: driver.LoadedKernel,
+    others: Sequence[tuple[int, Loaded | None]] = (),
+    lists: Mapping[int, TableMemory] = MappingProxyType({}),
+) -> str:
+    """The error number of the launch of ``kernel``, or one of the ``others``."""
     pointers, config, handle = (
         _parameters(body, layout, lists),
         _configuration(body, layout),
@@ -46,7 +77,27 @@ def launch_stub(
     state = body.call("PyEval_SaveThread")
     code = _launch(body, config, handle, pointers)
     body.call("PyEval_RestoreThread", state)
-    return LaunchStub(stub_code(body, code), _NO_RECORD, (*body.kept, kernel))
+    return code
+
+
+def keep_busy(grid: Blocks, joined: Blocks, processors: int) -> bool:
+    """Whether as many blocks as are ``joined`` divide ``grid``, and the last round of CTAs leaves few SMs idle."""
+    ctas = math.prod(grid) // math.prod(joined)
+    whole = all(n % each == 0 for n, each in zip(grid, joined))
+    return whole and _MOST * ctas >= _BUSY * processors * -(-ctas // processors)
+
+
+def _keep_busy(body: Body, joined: Blocks, processors: int) -> str:
+    """``keep_busy`` of the grid."""
+    blocks = body.let(f"mul i64 {body.let('mul i64 %x, %y')}, %z")
+    ctas = body.let(f"udiv i64 {blocks}, {math.prod(joined)}")
+    rounds = body.let(f"udiv i64 {body.let(f'add i64 {ctas}, {processors - 1}')}, {processors}")
+    needed = body.let(f"mul i64 {rounds}, {_BUSY * processors}")
+    busy = body.let(f"icmp uge i64 {body.let(f'mul i64 {ctas}, {_MOST}')}, {needed}")
+    for axis, each in zip("xyz", joined):
+        rest = body.let(f"urem i64 %{axis}, {each}")
+        busy = body.let(f"and i1 {busy}, {body.let(f'icmp eq i64 {rest}, 0')}")
+    return busy
 
 
 def embedded(name: str, layout: ParameterLayout, kernels: Sequence[driver.LoadedKernel]) -> Embedded:
@@ -136,17 +187,18 @@ def _configuration(body: Body, layout: ParameterLayout) -> str:
     config = body.stack(f"[{len(params.config)} x i8]")
     for i, (word,) in enumerate(struct.iter_unpack("=Q", params.config)):
         body.store("i64", body.number(word), config, 8 * i)
-    ctas = body.let(f"mul i64 %x, {layout.ctas}")
+    x, y, z = (body.let(f"udiv i64 %{axis}, {n}") for axis, n in zip("xyz", layout.joined))
+    ctas = body.let(f"mul i64 {x}, {layout.ctas}")
     if layout.blocks > 1:
         blocks = body.let(f"mul i64 {body.let('mul i64 %x, %y')}, %z")
         many = body.let(f"icmp ugt i64 {blocks}, {MANY_BLOCKS}")
         many = body.let(f"and i1 {many}, {body.let(f'icmp uge i64 %x, {layout.blocks}')}")
         fewer = body.let(f"udiv i64 {body.let(f'add i64 %x, {layout.blocks - 1}')}, {layout.blocks}")
         ctas = body.let(f"select i1 {many}, i64 {fewer}, i64 {ctas}")
-    for i, extent in enumerate((ctas, "%y", "%z")):
+    for i, extent in enumerate((ctas, y, z)):
         body.store("i32", body.let(f"trunc i64 {extent} to i32"), config, 4 * i)
     if layout.pairs:
-        odd = body.let(f"icmp ne i64 {body.let('and i64 %x, 1')}, 0")
+        odd = body.let(f"icmp ne i64 {body.let(f'and i64 {x}, 1')}, 0")
         body.store("i32", body.let(f"select i1 {odd}, i32 0, i32 {layout.attribute_count}"), config, params.ATTRIBUTES)
     body.store("i64", "%stream", config, params.STREAM)
     return config

@@ -20,6 +20,7 @@ PASSES = (
     "licm",
     "eliminate-bounds-checks",
     "narrow-integers",
+    "join-blocks",
     "dce",
     "insert-checks",
     "insert-null-checks",

@@ -89,7 +89,7 @@ class GpuBackend(DriverBackend[str]):
             warnings.warn(_UNTESTED.format(function.name), RuntimeWarning, stacklevel=2)
         why = render_reasons(reasons)
         if assemble.missing() is not None:
-            return _artifact(function, compiled, compiled.ptx.encode() + b"\0", compiled.texts(why))
+            return _artifact(function, compiled, compiled.ptx.encode() + b"\0", compiled.texts(why), how)
         several = compiled.distributed.hints.get("occupancy") not in (None, 1)
         try:
             assembled = assemble.assemble(compiled.ptx, compiled.target.name, function.name)
@@ -103,10 +103,12 @@ class GpuBackend(DriverBackend[str]):
                 raise how.but(f"with two CTAs on an SM, as {spilled} bytes are spilled with more", ctas=_FEW_CTAS)
             raise how.but(f"without the hint occupancy, with which {spilled} bytes are spilled", occupancy=False)
         used = assembled.resources.render(compiled.shared_bytes)
-        return _artifact(function, compiled, assembled.cubin, compiled.texts(why, resources=used))
+        return _artifact(function, compiled, assembled.cubin, compiled.texts(why, resources=used), how)
 
 
-def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Mapping[str, str]) -> Artifact:
+def _artifact(
+    function: Function, compiled: Compiled, code: bytes, texts: Mapping[str, str], how: Constraints
+) -> Artifact:
     binary = GpuBinary(
         code=code,
         symbol=compiled.name,
@@ -130,6 +132,8 @@ def _artifact(function: Function, compiled: Compiled, code: bytes, texts: Mappin
         capacity=compiled.capacity,
         blocks_of_cta=blocks,
         ctas_of_block=ctas,
+        joined=how.join,
+        joinable=tuple(compiled.joinable),
         depths=compiled.distributed.hints.get(DEEPER, ()),
     )
 

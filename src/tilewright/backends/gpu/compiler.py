@@ -28,6 +28,7 @@ from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
 from tilewright.system import collector
 from tilewright.transforms.base import Pass
+from tilewright.transforms.gpu.join_blocks import Blocks, JoinBlocks, joinable
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.lowering import lower_to_gpu, with_merged_blocks
 from tilewright.transforms.gpu.split_blocks import SplitBlocks
@@ -44,8 +45,9 @@ _IN_PLACE = Constraints(realign=False)
 class Compiled:
     """PTX of one kernel, what a launch needs to know of it, and the stages on the way.
 
-    ``num_ctas`` of them, a cluster, run each block of the grid. A kernel that ``reports`` takes the address of its
-    buffer after the other parameters, and one whose CTAs need ``local_bytes`` each takes the address of those.
+    ``num_ctas`` of them, a cluster, run each block of the grid, or one neighbours that are ``joinable``. A kernel that
+    ``reports`` takes the address of its buffer after the other parameters, and one whose CTAs need ``local_bytes`` each
+    takes the address of those.
     ``optimized`` is the kernel after the tile passes, ``distributed`` that in the gpu stage; ``seconds`` says how long
     each step took.
     """
@@ -55,6 +57,7 @@ class Compiled:
     threads: int
     shared_bytes: int
     num_ctas: int
+    joinable: Sequence[Blocks]
     reports: bool
     local_bytes: int
     maps: tuple[ParameterMap, ...]
@@ -70,7 +73,8 @@ class Compiled:
     @property
     def schedule(self) -> str:
         """What was chosen."""
-        return schedule(self.distributed, self.target.name, self.num_ctas, self.ignored_hints)
+        joins = (f"blocks that a variant for large grids joins: {'x'.join(map(str, each))}\n" for each in self.joinable)
+        return schedule(self.distributed, self.target.name, self.num_ctas, self.ignored_hints) + "".join(joins)
 
     def texts(self, why: str = "", **others: str) -> Mapping[str, str]:
         """Every stage, by its title; ``why`` the kernel was compiled again is among the decisions."""
@@ -98,6 +102,11 @@ def compile_to_ptx(
     processor = parse_target(chosen.name.removesuffix("a"))
     whole = with_resolved_hints(optimize(function), processor)
     free = how.descriptors  # without, others launch it
+    joins: Sequence[Blocks] = ()
+    if how.join != Constraints.join:
+        whole = run_passes(whole, (JoinBlocks(how.join),))
+    elif free and num_warps is None and processor.has_wgmma:
+        joins = joinable(whole)
     splits: list[Pass] = [SplitMma(processor), SplitSteps()]
     if num_warps is None:
         splits.append(SplitBlocks())
@@ -143,6 +152,7 @@ def compile_to_ptx(
         target=chosen,
         ignored_hints=ignored_hints(whole, distributed, processor, num_ctas),
         llvm=text,
+        joinable=joins,
         optimized=optimized,
         distributed=distributed,
         seconds=seconds,

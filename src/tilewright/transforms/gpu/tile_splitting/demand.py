@@ -15,7 +15,6 @@ from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, I
 
 Axis = int | None  # the one along which a tile is halved; None: each block has the whole tile
 
-_ROWS, _COLUMNS = 64, 16  # of the result of an MMA op, at least, that a block computes
 STORES = (memory.Store, memory.StoreView)
 MOVES = (memory.Load, memory.LoadView, *STORES)
 
@@ -109,11 +108,7 @@ def _reshaped(op: Reshape, axis: int) -> Sequence[Axis]:
 
 
 def _multiplied(op: Mma, axis: int) -> Sequence[Axis]:
-    x, y, acc = op.x, op.y, op.acc
-    *_, rows, columns = acc.tile.shape
-    rank = acc.tile.rank
-    if (axis == rank - 2 and rows < 2 * _ROWS) or (axis == rank - 1 and columns < 2 * _COLUMNS):
-        raise CannotSplit
+    x, y, rank = op.x, op.y, op.acc.tile.rank
     of_x = axis if axis != rank - 1 and x.tile.shape[axis] > 1 else None
     of_y = axis if axis != rank - 2 and y.tile.shape[axis] > 1 else None
     return [of_x, of_y, axis]

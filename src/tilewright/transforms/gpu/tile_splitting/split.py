@@ -16,6 +16,7 @@ from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.memory import Store, StoreView
 from tilewright.ir.types import PartitionViewType, Type
 from tilewright.transforms.gpu.tile_splitting.demand import MOVES, STORES, CannotSplit
+from tilewright.transforms.gpu.tile_splitting.joiner import TileJoiner
 from tilewright.transforms.gpu.tile_splitting.splitter import TileSplitter
 from tilewright.transforms.pipelines import optimize
 
@@ -77,6 +78,17 @@ def divide(function: Function, blocks: int) -> Split:
     while reached < blocks and (halved := _halved(function)) is not None:
         function, reached = optimize(halved), 2 * reached
     return Split(function, reached)
+
+
+def joined(function: Function, axis: int) -> Function | None:
+    """The kernel of two blocks of ``function`` that follow each other along this axis of the grid; None where they have
+    more than tiles of their own, or might wait for each other."""
+    if not _is_independent(function):
+        return None
+    try:
+        return TileJoiner(function, axis).function()
+    except CannotSplit:
+        return None
 
 
 def _halved(function: Function) -> Function | None:

@@ -11,11 +11,13 @@ from tilewright.ir.dtypes import int32
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import And, Shr
 from tilewright.ir.ops.control import CONTROL_FLOW, For, LoopOp, PassingOp, deciding_values
+from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.shape import Iota
 from tilewright.ir.rewrite import ValueMap, clone_block, open_block, with_body
 from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.tile_splitting.demand import (
     Axis,
+    CannotSplit,
     DemandAnalysis,
     carried_by,
     needed_by_stores,
@@ -23,9 +25,7 @@ from tilewright.transforms.gpu.tile_splitting.demand import (
 )
 from tilewright.transforms.gpu.tile_splitting.views import part_of_iota, part_of_view
 
-
-def _half(t: TileType, axis: Axis) -> TileType:
-    return t if axis is None else t.with_shape(tuple(n // 2 if a == axis else n for a, n in enumerate(t.shape)))
+_ROWS, _COLUMNS = 64, 16  # of the result of an MMA op, at least, that a block computes
 
 
 class PartWriter:
@@ -35,6 +35,13 @@ class PartWriter:
         self._needs, self._b = needs, b
         self._values: dict[tuple[Value, Axis], Value] = {}
         self._part: Value
+
+    def _resized(self, n: int) -> int:
+        """The extent of a tile along the axis of its halves."""
+        return n // 2
+
+    def _half(self, t: TileType, axis: Axis) -> TileType:
+        return t.with_shape(tuple(self._resized(n) if a == axis else n for a, n in enumerate(t.shape)))
 
     def _get(self, value: Value, axis: Axis) -> Value:
         return self._values[value, axis]
@@ -54,12 +61,12 @@ class PartWriter:
                 if isinstance(op, memory.ViewMemoryOp):
                     self._narrow(op, axis, operands)
                 if isinstance(attributes.get("type"), TileType):
-                    attributes["type"] = _half(attributes["type"], axis)
+                    attributes["type"] = self._half(attributes["type"], axis)
                 if "shape" in attributes:
-                    attributes["shape"] = _half(op.result.tile, axis).shape
+                    attributes["shape"] = self._half(op.result.tile, axis).shape
             inner: ValueMap = {v: self._get(v, None) for v in op.captured()}
             regions = [clone_block(region, inner) for region in op.regions]
-            types = tuple(v.type if axis is None else _half(v.tile, axis) for v in op.results)
+            types = tuple(v.type if axis is None else self._half(v.tile, axis) for v in op.results)
             copied = type(op)(operands, op.segments, attributes, regions, types, op.loc)
             self._b.insert(copied)
             found = copied.results
@@ -70,7 +77,7 @@ class PartWriter:
         if isinstance(op, (memory.AssumeDivisible, memory.AssumeBounded, memory.AssumeBlocked)) and axis is not None:
             return [operands[0]]
         if isinstance(op, Iota) and axis is not None:
-            return [part_of_iota(self._b, _half(op.result.tile, axis), self._part)]
+            return [part_of_iota(self._b, self._half(op.result.tile, axis), self._part)]
         return None
 
     def _narrow(self, op: memory.ViewMemoryOp, axis: int, operands: list[Value]) -> None:
@@ -112,12 +119,19 @@ class TileSplitter(PartWriter):
             else:
                 self._write(op)
 
+    def _copy(self, op: Op, axis: Axis) -> None:
+        if isinstance(op, Mma) and axis is not None:
+            least = (_ROWS, _COLUMNS)[axis - op.acc.tile.rank + 2 :][:1]
+            if any(self._resized(op.acc.tile.shape[axis]) < n for n in least):
+                raise CannotSplit
+        super()._copy(op, axis)
+
     def _structured(self, op: Op) -> None:
         carried, fixed = carried_by(op), deciding_values(op)
         results = carried if isinstance(op, For) else op.results
         operands = [self._get(v, None) for v in fixed]
         operands += self._versions(op.inits if isinstance(op, LoopOp) else (), carried)
-        attributes, types = dict(op.attributes), tuple(_half(v.tile, axis) for v, axis in self._keys(results))
+        attributes, types = dict(op.attributes), tuple(self._half(v.tile, axis) for v, axis in self._keys(results))
         if "types" in attributes:
             attributes["types"] = types
         segments = (*[1] * len(fixed), len(operands) - len(fixed))[: len(op.segments)]
@@ -131,7 +145,7 @@ class TileSplitter(PartWriter):
         block = Block()
         index = [(v, None) for v in region.args[: len(region.args) - len(carried_by(op))]]
         for value, axis in (*index, *self._keys(carried_by(op))):
-            self._values[value, axis] = block.add_arg(_half(value.tile, axis), value.name)
+            self._values[value, axis] = block.add_arg(self._half(value.tile, axis), value.name)
         with self._b.at(block):
             self._fill(region)
         return block
