@@ -62,12 +62,13 @@ def own() -> Iterator[OwnTeam]:
 def visitors(own: OwnTeam) -> list[int]:
     """The numbers of the threads that a parallel region finds."""
     found: list[int] = []
+    size = own.runtime.threads()
     number = ctypes.CFUNCTYPE(ctypes.c_int)(own.runtime.number)
     together = threading.Event()
 
     def visit(_: object) -> None:
         found.append(number())
-        if len(found) == own.runtime.threads():
+        if len(found) == size:
             together.set()
         together.wait(300)
 
@@ -84,6 +85,33 @@ def test_a_region_has_each_thread_once(own: OwnTeam) -> None:
         for _ in range(250):
             assert sorted(visitors(own)) == [*range(size)]
         assert not own.runtime.in_parallel()
+
+
+@pytest.mark.skipif(len(getattr(os, "sched_getaffinity", lambda _: ())(0)) < 2, reason="needs two processors")
+def test_threads_follow_the_affinity_of_the_one_that_launches(own: OwnTeam) -> None:
+    """A team that was made for another one has no threads in machine code, until it is asked for again."""
+    before, number = os.sched_getaffinity(0), ctypes.CFUNCTYPE(ctypes.c_int)(own.runtime.number)
+    seen: dict[int, set[int]] = {}
+    together = threading.Event()
+
+    def visit(_: object) -> None:
+        seen[number()] = os.sched_getaffinity(0)
+        if len(seen) == 2:
+            together.set()
+        together.wait(300)
+
+    visitor, fork = _VISIT(visit), _FORK(ctypes.cast(own.runtime.fork, ctypes.c_void_p).value or 0)
+    try:
+        for allowed in ({min(before)}, {max(before)}, before):
+            os.sched_setaffinity(0, allowed)
+            assert min(own.runtime.threads() for _ in range(100)) == 1  # it is not asked for at each launch
+            assert own.resize(2) == own.runtime.threads() == 2
+            seen.clear()
+            together.clear()
+            fork(visitor, None, 0, 0)
+            assert seen[0] == allowed and seen[1] and seen[1] <= allowed
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def test_a_thread_that_loses_its_processor_takes_turns(own: OwnTeam) -> None:

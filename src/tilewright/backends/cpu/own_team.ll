@@ -10,6 +10,8 @@
 declare i32 @sched_yield()
 declare i32 @sched_getcpu()
 declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @memcmp(ptr, ptr, i64)
 declare i32 @pthread_setspecific(i32, ptr)
 declare ptr @pthread_getspecific(i32)
 declare i32 @clock_gettime(i32, ptr)
@@ -30,7 +32,8 @@ end:
 
 ; Keep off the processor of the launching thread, where each thread can have one of its own; %avoided is the address of
 ; the one that this thread keeps off. Systems like to wake a thread where its waker runs, and take milliseconds to notice
-; that another processor is idle: longer than many launches.
+; that another processor is idle: longer than many launches. The other bits of `launcher` are others as soon as the
+; affinity is.
 define internal void @make_way(ptr %avoided) {
   %mask = alloca [$mask_bytes x i8], align 8
   %before = load i32, ptr %avoided
@@ -38,7 +41,7 @@ define internal void @make_way(ptr %avoided) {
   %known = icmp eq i32 %before, %there
   br i1 %known, label %end, label %move
 move:
-  call void @llvm.memcpy.p0.p0.i64(ptr %mask, ptr $allowed, i64 $mask_bytes, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr %mask, ptr $affinity, i64 $mask_bytes, i1 false)
   store i32 %there, ptr %avoided
   %known.there = and i32 %there, 1023
   %index = lshr i32 %known.there, 3
@@ -199,7 +202,9 @@ left:
 define void @fork(ptr %code, ptr %data, i32 %threads, i32 %flags) {
   store i32 1, ptr $busy
   %here = call i32 @sched_getcpu()
-  store atomic i32 %here, ptr $launcher monotonic, align 4
+  %kept = load i32, ptr $kept
+  %there = or i32 %here, %kept
+  store atomic i32 %there, ptr $launcher monotonic, align 4
   store ptr %code, ptr $code
   store ptr %data, ptr $data
   %before = load atomic i32, ptr $epoch monotonic, align 4
@@ -238,8 +243,23 @@ define i32 @number() {
   ret i32 %number
 }
 
-; omp_get_max_threads
+; omp_get_max_threads: 1 where the affinity of this thread is found not to be the one that the team was made for.
 define i32 @threads() {
+  %mask = alloca [$mask_bytes x i8], align 8
+  %calls = load i32, ptr $calls
+  %since = and i32 %calls, $others
+  %is.due = icmp eq i32 %since, 0
+  br i1 %is.due, label %ask, label %known
+ask:
+  %refused = call i32 @sched_getaffinity(i32 0, i64 $mask_bytes, ptr %mask)
+  %differs = call i32 @memcmp(ptr %mask, ptr $affinity, i64 $mask_bytes)
+  %is.same = icmp eq i32 %differs, 0
+  br i1 %is.same, label %known, label %other
+other:
+  ret i32 1
+known:
+  %more = add i32 %calls, 1
+  store i32 %more, ptr $calls
   %size = load i64, ptr $size
   %threads = trunc i64 %size to i32
   ret i32 %threads

@@ -23,8 +23,10 @@ _LOOKS = 4000
 _SHARED, _TURN, _REST = 50_000_000, 3_000_000, 2_000_000
 # Words that threads share, and where they are: those that threads wait for share no pair of cache lines with others.
 _WORDS = {"epoch": 0, "sleepers": 4, "state": 128, "code": 256, "data": 264, "size": 272, "busy": 280, "launcher": 284}
-_WORDS |= {"launch": 288, "allowed": 384}
+_WORDS |= {"launch": 288, "kept": 292, "calls": 296, "affinity": 384}
 _MASK_BYTES = 128  # of a set of processors, of which Linux has up to 1024 in programs that do not ask
+_NO_PROCESSOR = 8 * _MASK_BYTES - 1
+_PERIOD = 64  # to ask for the affinity costs 0.3 us, a tenth of a short launch: it is asked for once in so many
 
 
 class OwnTeam:
@@ -37,15 +39,16 @@ class OwnTeam:
         machine = os.uname().machine
         words = {name: f"getelementptr (i8, ptr @words, i64 {at})" for name, at in _WORDS.items()}
         system = {"key": key.value, "futex": _CALLS[machine], "pause": _PAUSES[machine], "mask_bytes": _MASK_BYTES}
-        times = {"shared": _SHARED, "turn": _TURN, "rest": _REST}
+        times = {"shared": _SHARED, "turn": _TURN, "rest": _REST, "others": _PERIOD - 1}
         text = filled(__file__, "own_team.ll", closed=_CLOSED, looks=_LOOKS, **times, **system, **words)
         self._code = code = native.compiler().MachineCode(text, forever=True)
         start = code.address("words")
         self._serve = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int32)(code.address("serve"))
-        self._allowed = start + _WORDS["allowed"]
+        self._affinity = set[int]()  # of the launching thread, which the others share
+        self._affinity_at = start + _WORDS["affinity"]
         self._state, self._size = (ctypes.c_int64.from_address(start + _WORDS[w]) for w in ("state", "size"))
-        halves = (ctypes.c_int32.from_address(start + _WORDS[word]) for word in ("epoch", "sleepers", "busy"))
-        self._epoch, self._sleepers, self._busy = halves
+        halves = (ctypes.c_int32.from_address(start + _WORDS[word]) for word in ("epoch", "sleepers", "busy", "kept"))
+        self._epoch, self._sleepers, self._busy, self._kept = halves
 
         def function(name: str, result: Any, *parameters: Any) -> Any:
             return ctypes.PYFUNCTYPE(result, *parameters)(code.address(name))
@@ -57,7 +60,8 @@ class OwnTeam:
 
     def resize(self, size: int) -> int:
         """Have launches use ``size`` threads, or as many as the system gives; how many that are."""
-        if size != self._size.value:
+        allowed = os.sched_getaffinity(0)
+        if size != self._size.value or allowed != self._affinity:
             while self._started < size - 1:
                 self._started += 1  # first, as what a signal handler raises may leave a thread that has started
                 given = self._started, self._epoch.value
@@ -66,13 +70,17 @@ class OwnTeam:
                 except RuntimeError:  # can't start new thread
                     self._started -= 1
                     break
-            allowed = os.sched_getaffinity(0)
-            mask = sum(1 << k for k in allowed if k < 8 * _MASK_BYTES) if size <= len(allowed) else 0
-            ctypes.memmove(self._allowed, mask.to_bytes(_MASK_BYTES, "little"), _MASK_BYTES)
+            mask = sum(1 << k for k in allowed if k < 8 * _MASK_BYTES)
+            ctypes.memmove(self._affinity_at, mask.to_bytes(_MASK_BYTES, "little"), _MASK_BYTES)
+            self._affinity = allowed
+            # Each thread sees that it is another one. Where threads share processors, they keep off none.
+            self._changes += 1
+            self._kept.value = self._changes % 1024 * 2048 | (_NO_PROCESSOR if size > len(allowed) else 0)
             self._size.value = min(size, self._started + 1)
         return self._size.value
 
     def forget(self) -> None:
         """Begin without threads: those of its parent do not exist in the child of a process."""
-        self._started = self._sleepers.value = self._busy.value = 0
+        self._started = self._sleepers.value = self._busy.value = self._changes = 0
+        self._affinity.clear()
         self._size.value, self._state.value = 1, _CLOSED

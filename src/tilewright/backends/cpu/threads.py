@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import suppress
 from queue import SimpleQueue
 
@@ -179,7 +179,7 @@ class Pool:
         self._threads: list[int] = []  # their numbers in the system
         self._started = 0
         self._wanted = 0  # by the launches that are running
-        self._avoided = -1
+        self._kept: tuple[int, Set[int]] = -1, frozenset()  # the processor that they keep off, and the set they have
         self.is_shared = False
         self.take: Callable[[int], int] = lambda wanted: wanted
         self.give: Callable[[int], object] = lambda count: None
@@ -232,7 +232,7 @@ class Pool:
         missing = self._change_demand(threads)
         job = _Job(work, cancel, self._jobs, threads - missing)
         try:
-            self._avoid(-1)
+            self._make_way(1)
             job.invite(threads)
             if missing == threads and watch is None:
                 job.help()
@@ -280,27 +280,22 @@ class Pool:
         Systems like to wake a thread where its waker runs, and take milliseconds to notice that another processor is
         idle: longer than many launches.
         """
-        here = current_processor()
-        if here != self._avoided:
-            self._avoid(here if 1 < threads <= len(os.sched_getaffinity(0)) else -1)
-
-    def _avoid(self, here: int) -> None:
-        """Keep the threads off the processor ``here``; off none, for -1."""
-        if here == self._avoided:
+        if (here := current_processor()) < 0:
             return
         allowed = os.sched_getaffinity(0)
+        kept = here if 1 < threads <= len(allowed) else -1, allowed
         with self._lock:
-            if here != self._avoided:
-                self._avoided = here
+            if kept != self._kept:
+                self._kept = kept
                 for thread in self._threads:
-                    restrict(thread, allowed - {here})
+                    restrict(thread, allowed - {kept[0]})
 
     def _serve(self) -> None:
         with self._lock:
             self._threads.append(threading.get_native_id())
             _KEPT.number = len(self._threads)
-            if self._avoided >= 0:
-                restrict(self._threads[-1], os.sched_getaffinity(0) - {self._avoided})
+            if self._kept[1]:
+                restrict(self._threads[-1], {*self._kept[1]} - {self._kept[0]})
         while True:
             self._jobs.get().help()
 

@@ -34,7 +34,7 @@ _LOOK_NS = 20_000_000  # signals wait so long at most, besides a budget
 _UPTIME_RAW, _MONOTONIC = 8, 1  # clocks that ``time.monotonic_ns`` reads, on macOS and elsewhere
 _SPINS = 1 << 12  # looks at threads that are about to end, before waiting lets others run: a few microseconds
 _PATIENT = 256  # a loop that has waited for so many iterations sleeps between them, longer and longer
-_SHORTEST_NAP_US, _LONGER_US, _LONGEST_NAP_US = 50, 8, 20000
+_SHORTEST_NAP_US, _LONGER_US, _LONGEST_NAP_US = 50, 2, 20000
 # Blocks that change memory while they wait get more threads after so long. It is long, as loops are taken for waiting
 # ones that work for as long and decide by what no atomic update of theirs gives them.
 _WATCH_LOOP_NS = 250_000_000
