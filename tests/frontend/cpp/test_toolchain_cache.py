@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,3 +46,22 @@ def test_needs_no_compiler_the_mark_of_the_library_is_that_of_the_compiler(monke
         monkeypatch.setattr(toolchain, "compiler_identity", lambda identity=identity: identity)
         marks.append(toolchain._library_mark())
     assert marks[0] != marks[1]
+
+
+KERNEL = '#include "cuda_tile.h"\n__tile_global__ void kernel(int* p) { cuda::tiles::store(p, 1); }\n'
+
+
+def test_headers_are_parsed_once_until_they_change(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiled(**options: Any) -> tuple[str, list[Path]]:
+        output = toolchain.compile_to_llvm(KERNEL, "first.cu", toolchain.Options(**options))
+        text = re.sub(r"\S*/tilewright-\w+/", "", output.llvm)  # where the compiler found its input
+        return text, list((home / "tilewright" / "zig" / "made").iterdir())
+
+    first, (kept,) = compiled()
+    when = kept.stat().st_mtime_ns
+    assert compiled() == (first, [kept])
+    assert kept.stat().st_mtime_ns == when
+    monkeypatch.setattr(toolchain, "_headers_state", lambda: "changed")
+    again, (changed,) = compiled()
+    assert again == first and changed != kept
+    assert len(compiled(defines={"TW_OTHER": 1})[1]) == 2

@@ -121,20 +121,9 @@ def link_objects(
         needs_library = bool(libraries.files) or any(re.search(_LIBRARY_NAMES, content) for content in objects)
         if needs_library and not toolchain.library_is_built():
             print("tilewright: building the C++ standard library for this machine, once", file=sys.stderr, flush=True)
-        inputs = [*objects, runtime_object()]
+        inputs = [*objects, toolchain.compile_runtime(RUNTIME_DIR / "all.cpp", _runtime_identity())]
         options = [option for option in libraries.options if option not in _IN_THE_RUNTIME]
         found = toolchain.link(inputs, libraries.files, options, library=needs_library, kind=kind)
-        if cache is not None:
-            cache.put(key, found)
-    return found
-
-
-def runtime_object() -> bytes:
-    """The CUDA runtime, as an object."""
-    cache, key = disk_cache(), cache_key("C++ runtime", toolchain.compiler_identity(), _runtime_identity())
-    found = None if cache is None else cache.get(key)
-    if found is None:
-        found = toolchain.compile_runtime(RUNTIME_DIR / "all.cpp")
         if cache is not None:
             cache.put(key, found)
     return found

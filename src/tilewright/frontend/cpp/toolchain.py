@@ -30,10 +30,13 @@ MINIMUM_VERSION = 19  # deduces template arguments through aliases, which ct::sh
 # No optimization here: the passes that keep loops as written run in ``optimize``, and what the host part of a program
 # needs runs when it is linked. -O1 only keeps Clang from forbidding them.
 _COMMON = (
-    *("-x", "c++", "-S", "-emit-llvm", "-O1", "-Xclang", "-disable-llvm-passes", "-fno-sanitize=all"),
+    *("-O1", "-Xclang", "-disable-llvm-passes", "-fno-sanitize=all"),
     *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-fno-elide-type", "-fspell-checking"),
     *("-ftemplate-backtrace-limit=0", "-Wno-everything"),
 )
+_TO_LLVM = ("-x", "c++", "-S", "-emit-llvm", *_COMMON)
+_EMPTY = INCLUDE_DIR / "tilewright" / "precompiled.h"
+_TO_PCH = ("-x", "c++-header", *_COMMON)
 # The target fixes the sizes of the types and how structs are passed.
 _FLAGS = (
     "-D__CUDA_ARCH__=900",  # as what programs are told of the device here
@@ -207,12 +210,17 @@ class Options:
         else:
             flags += (*_FLAGS, *(_TYPES if self.types else ("-gline-tables-only",)))
             flags += () if self.exceptions else _NO_EXCEPTIONS
+        return [*flags, f"-std={self.std}", *(f"-D{key}={value}" for key, value in defines.items())]
+
+    def folders(self) -> list[str]:
+        """The compiler's options for ``include_dirs``."""
+        flags = []
         for path in self.include_dirs:  # a toolkit's headers are for nvcc; ours, of the same names, come first
             is_toolkit = Path(path, "crt/host_config.h").is_file()
             flags += ["-idirafter" if is_toolkit else "-I", str(path)]
-        return [*flags, f"-std={self.std}", *(f"-D{key}={value}" for key, value in defines.items())]
+        return flags
 
-    def prelude(self, text: str) -> tuple[str, ...]:
+    def prelude(self, text: str = "") -> tuple[str, ...]:
         """What all programs know without an include: the keywords, the CUDA runtime, what describes kernels to us, and
         what host code beside kernels may call."""
         first = "cuda_runtime.h" if "cuda_tile.h" in text else "cuda_tile.h"
@@ -228,7 +236,7 @@ def expanded(text: str, name: str, options: Options) -> tuple[str, tuple[str, ..
     with tempfile.TemporaryDirectory(prefix="tilewright-") as directory:
         output = Path(directory) / "expanded.cu"
         before, left = headers_first(text, options.defines, options.include_dirs)
-        flags = (*_EXPAND, *options.flags(text, left), *options.prelude(text))
+        flags = (*_EXPAND, *options.flags(text, left), *options.folders(), *options.prelude(text))
         files, found = _run(text, name, flags, Path(directory), output, before)
         users: dict[str, str] = {}  # files of the user that say of themselves that they are the system's, without that
         while not found and (more := _said_to_be_of_the_system(files, users)):
@@ -285,17 +293,51 @@ def _run(
     return tuple(file for file in files if not os.path.abspath(file).startswith(own)), found
 
 
-def _compile(text: str, name: str, flags: Sequence[str], directory: Path, output: Path, before: str) -> tuple[str, ...]:
+@functools.cache
+def _headers_state() -> str:
+    """What tells our headers and those of C from other versions of them."""
+    files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(INCLUDE_DIR.rglob("*"))]
+    return repr((platform.libc_ver(), files))
+
+
+def _precompiled(flags: Sequence[str], prelude: Sequence[str]) -> tuple[str, ...]:
+    """The option that stands for ``prelude``: its headers, parsed with ``flags``. None of it where they have errors,
+    which are told where the text includes them."""
+    kept = _made_once("headers", _headers_state(), (*_TO_PCH, *flags, *prelude, str(_EMPTY)))
+    return () if kept is None else ("-include-pch", str(kept))
+
+
+def _made_once(kind: str, state: str, command: Sequence[str]) -> Path | None:
+    """The file that ``command`` makes of what is in ``state``, at the first time, in the place of those that it made of
+    other states. None where the compiler refuses."""
+    name = f"{kind}-{_digest(repr(command))}"
+    kept = compiler_cache() / "made" / f"{name}-{_digest(compiler_identity() + state)}"
+    if not kept.exists():
+        private_folder(kept.parent)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as directory:
+            made = Path(directory) / kind
+            if _driver(compiler_command(), [*command, "-o", str(made)]).returncode != 0:
+                return None
+            made.replace(kept)
+            for outdated in set(kept.parent.glob(f"{name}-*")) - {kept}:
+                outdated.unlink(missing_ok=True)
+    return kept
+
+
+def _compile(
+    text: str, name: str, flags: Sequence[str], again: Sequence[str], directory: Path, output: Path, before: str
+) -> tuple[str, ...]:
     """Run the compiler proper, as ``_run``. Errors in function templates that nothing instantiates do not count.
 
     The compiler finds and words errors best where the templates are written. So these are looked at only in what has
-    errors, and those that are left without them keep their words.
+    errors, and those that are left without them keep their words. ``again`` are the flags for that: headers that were
+    parsed before have templates that are analysed.
     """
-    files, found = _run(text, name, flags, directory, output, before)
+    files, found = _run(text, name, (*_TO_LLVM, *flags), directory, output, before)
     if not found:
         return files
     output.unlink(missing_ok=True)
-    files, left = _run(text, name, (*flags, *_DELAY_TEMPLATES), directory, output, before)
+    files, left = _run(text, name, (*_TO_LLVM, *again, *_DELAY_TEMPLATES), directory, output, before)
     if not left:
         return files
     lines = {_line(error) for error in left}
@@ -316,11 +358,13 @@ def compile_to_llvm(text: str, name: str, options: Options, included: tuple[str,
         output = Path(directory) / "module.ll"
         before, left = headers_first(text, options.defines, options.include_dirs)
         flags = options.flags(text, left)  # also of expanded text, in which our headers are still to be read
+        again = first = (*flags, *options.folders())
         if included is None:
-            flags += options.prelude(text)
+            again = (*again, *options.prelude(text))
+            first = (*first, *(_precompiled(flags, options.prelude()) or options.prelude(text)))
         else:
             before = ""
-        files = _compile(text, name, (*_COMMON, *flags), Path(directory), output, before)
+        files = _compile(text, name, first, again, Path(directory), output, before)
         return Output(output.read_text(), files if included is None else included)
 
 
@@ -329,9 +373,12 @@ def to_object(llvm: str, *, fast: bool) -> bytes:
     return _made("host.ll", llvm, (*_OBJECT_FLAGS, *(_FAST if fast else ())))
 
 
-def compile_runtime(source: Path) -> bytes:
-    """The object of the runtime, which includes our headers."""
-    return _made("runtime.cpp", f'#include "{_escaped(str(source))}"\n', (*_OBJECT_FLAGS, *_RUNTIME_FLAGS))
+def compile_runtime(source: Path, state: str) -> bytes:
+    """The object of the runtime, which includes our headers; ``state`` tells these from other versions of them."""
+    made = _made_once("runtime", state, (*_OBJECT_FLAGS, *_RUNTIME_FLAGS, str(source)))
+    if made is None:
+        raise TileCompilerExecutionError(f"the compiler refuses the runtime of C++ programs, {source}")
+    return made.read_bytes()
 
 
 def compile_table(text: str) -> bytes:
@@ -401,8 +448,11 @@ def library_is_built() -> bool:
 
 
 def _library_mark() -> Path:
-    compiler = hashlib.sha256(compiler_identity().encode()).hexdigest()
-    return Path(_environment()["ZIG_GLOBAL_CACHE_DIR"]) / f"tilewright-library-built-{compiler[:16]}"
+    return Path(_environment()["ZIG_GLOBAL_CACHE_DIR"]) / f"tilewright-library-built-{_digest(compiler_identity())}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _escaped(name: str) -> str:

@@ -1,0 +1,1 @@
+// Nothing: what is precompiled is included before it.
