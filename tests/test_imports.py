@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import ast
-import functools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.sources import ROOT, trees
 
-import tilewright
 from tilewright.runtime.cache import BEFORE_IR, OF_GPUS
-
-ROOT = Path(tilewright.__file__).parent
-MODULES = sorted(ROOT.rglob("*.py"))
 
 # Part -> the other parts that it may import. A module belongs to the longest part that its name starts with.
 ALLOWED: dict[str, set[str]] = {
@@ -141,11 +137,16 @@ def _misdirected(path: Path, tree: ast.AST) -> Iterator[str]:
             yield f"{path}:{node.lineno}: {mine or 'tilewright'} must not import {other or 'tilewright'}"
 
 
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def _late(path: Path, tree: ast.AST) -> Iterator[str]:
     """Imports of our modules inside functions."""
     by_name = {"importlib.import_module", "forks.load"}
     if any(name == "system.forks" and node.names[0].name == "load" for node, name in own_imports(tree)):
         by_name.add("load")
+    last = {name.split(".")[-1] for name in by_name}
     for function in ast.walk(tree):
         if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             continue
@@ -153,18 +154,13 @@ def _late(path: Path, tree: ast.AST) -> Iterator[str]:
             yield f"{path}:{node.lineno}: {name} is imported inside a function"
         if str(path.relative_to(ROOT)) not in ON_DEMAND:
             for n in ast.walk(function):
-                if isinstance(n, ast.Call) and ast.unparse(n.func) in by_name:
+                if isinstance(n, ast.Call) and _last_name(n.func) in last and ast.unparse(n.func) in by_name:
                     yield f"{path}:{n.lineno}: a module is imported by name"
-
-
-@functools.cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 @pytest.mark.parametrize("rule", [_misdirected, _late], ids=["dependencies point one way", "imports are at the top"])
 def test_imports(rule: Callable[[Path, ast.AST], Iterator[str]]) -> None:
-    found = [fault for path in MODULES for fault in rule(path, _tree(path))]
+    found = [fault for path, tree in trees().items() for fault in rule(path, tree)]
     assert not found, "\n".join(found)
 
 
@@ -202,9 +198,9 @@ def test_what_compiles_for_cpus_knows_nothing_of_gpus() -> None:
     """So that a launch on a CPU need not look at their sources: see the disk cache."""
     assert all((ROOT / folder).is_dir() for folder in OF_GPUS)
     gpus = tuple(f"{folder.replace('/', '.')}." for folder in OF_GPUS)
-    others = [p for p in MODULES if name_of(p).split(".")[0] in COMPILING | {"runtime"}]
+    others = [p for p in trees() if name_of(p).split(".")[0] in COMPILING | {"runtime"}]
     others = [p for p in others if not f"{name_of(p)}.".startswith(gpus)]
-    found = [f"{p}: {name}" for p in others for _, name in own_imports(_tree(p)) if f"{name}.".startswith(gpus)]
+    found = [f"{p}: {name}" for p in others for _, name in own_imports(trees()[p]) if f"{name}.".startswith(gpus)]
     assert others and not found, "\n".join(found)
 
 

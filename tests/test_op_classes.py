@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from support.sources import ROOT, trees
 
-import tilewright
-import tilewright.ir.ops  # which declares every op
+import tilewright.ir.ops  # noqa: F401, it declares every op
 from tilewright.ir.opdef import OPS
 
-ROOT = Path(tilewright.__file__).parent
 # The parts that do not work on ops of Tile IR, or declare them: the vector emitter takes names, as it computes what
 # ``ir.semantics`` defines; the others have instructions of LLVM, and ops of CUDA Tile IR.
 EXEMPT = ("ir/", "backends/vector/", "backends/native/", "frontend/cpp/")
@@ -77,8 +75,8 @@ def _unnamed_fields(tree: ast.AST) -> Iterator[ast.expr]:
 
 @functools.cache
 def _sources() -> list[tuple[str, ast.Module]]:
-    named = [(path.relative_to(ROOT).as_posix(), path) for path in sorted(ROOT.rglob("*.py"))]
-    return [(name, ast.parse(path.read_text())) for name, path in named if not name.startswith(EXEMPT)]
+    named = [(path.relative_to(ROOT).as_posix(), tree) for path, tree in trees().items()]
+    return [(name, tree) for name, tree in named if not name.startswith(EXEMPT)]
 
 
 def test_no_names_of_ops_are_compared() -> None:

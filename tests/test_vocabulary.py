@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.sources import trees
 
 ROOT = Path(__file__).parents[1]
 # What is not to be found -> the word for it.
@@ -51,9 +52,9 @@ def test_private_words_stay_away(words: str) -> None:
     assert found == []
 
 
-def docstrings(text: str) -> Iterator[tuple[int, str]]:
+def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Lines and docstrings of modules, classes and functions."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
 
@@ -63,9 +64,9 @@ def test_docstrings_begin_with_what_a_thing_is_or_does() -> None:
     dangling = re.compile(r"(That|Those|The same|Of|Within)\b")
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
-        for path in sorted((ROOT / "src").rglob("*.py"))
-        for line, text in docstrings(path.read_text(encoding="utf-8"))
+        for path, tree in trees().items()
+        for line, text in docstrings(tree)
         if dangling.match(text)
     ]
     assert found == []
-    assert [text for _, text in docstrings('def f():\n    """That of f."""')] == ["", "That of f."]
+    assert [text for _, text in docstrings(ast.parse('def f():\n    """That of f."""'))] == ["", "That of f."]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.kernel_runs import arguments, generated, seeds
+from support.sources import ROOT, trees
 
-import tilewright
 from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.integer_ranges import IntegerRanges
@@ -134,18 +133,17 @@ def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
 
 def test_whoever_needs_an_analysis_asks_the_manager() -> None:
     """What is an argument of the manager's ``get`` anywhere is called nowhere."""
-    root = Path(tilewright.__file__).parent
-    trees = {path.relative_to(root).as_posix(): ast.parse(path.read_text()) for path in root.rglob("*.py")}
-    known = {node.name for name, tree in trees.items() if name.startswith("analysis/") for node in definitions(tree)}
+    modules = {path.relative_to(ROOT).as_posix(): tree for path, tree in trees().items()}
+    known = {node.name for name, tree in modules.items() if name.startswith("analysis/") for node in definitions(tree)}
     asked = {
         call.args[0].id
-        for tree in trees.values()
+        for tree in modules.values()
         for name, call in calls(tree)
         if name == "get" and call.args and isinstance(call.args[0], ast.Name)
     }
     assert {"AliasAnalysis", "IntegerRanges", "Liveness", "argument_effects"} <= asked & known
     found = [
-        f"{path}:{call.lineno}" for path, tree in trees.items() for name, call in calls(tree) if name in asked & known
+        f"{path}:{call.lineno}" for path, tree in modules.items() for name, call in calls(tree) if name in asked & known
     ]
     assert found == []
 
