@@ -47,7 +47,7 @@ def example_functions() -> Iterator[dict[str, Function]]:
         return plan
 
     path = list(sys.path)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ct.use_backend("reference"):  # the one that compiles nothing
         patch.setattr(Launchable, "make_plan", make_plan)
         for file in EXAMPLE_FILES:
             module = load_module(file)
