@@ -151,7 +151,8 @@ def forward_rows(forms: tuple[Form, ...], lengths: tuple[int, ...], tiles: list[
 # -- gradients
 
 
-def gradient_row(form: Form, tiles: list[Tile]) -> Row:
+def gradient_row(form: Form, tiles: list[Tile], *, at_once: bool = False) -> Row:
+    """By two kernels, or by one, which adds up those of queries."""
     q, k, v = (form.made(n).requires_grad_() for n in (form.heads, *[form.heads // form.group] * 2))
     grad, group = form.made(form.heads), form.group
     out = cudnn(q, k, v, form.causal)
@@ -167,8 +168,19 @@ def gradient_row(form: Form, tiles: list[Tile]) -> Row:
         del scores
     arrays = q.detach(), k.detach(), v.detach()
     mixed = out.detach()
+    summed = torch.empty_like(q, dtype=f32)
+    torch.sum(mixed.float() * grad.float(), -1, out=delta)
+
+    def run_at_once(t: Tile, config: Any) -> None:
+        (tq, tk), options = config
+        summed.zero_()
+        how = scale * LOG2_E, scale, G, form.causal, form.width, tq, tk
+        grid = form.length // tk, form.batch * G
+        t.launch("gradients", options, grid, (*arrays, lse, grad, delta, summed, found, of_v, *how))
 
     def run(t: Tile, config: Any) -> None:
+        if at_once:
+            return run_at_once(t, config)
         (tq, tk, uq, uk), options = config
         how = group, form.causal, form.width
         grid = form.length // tq, form.batch * form.heads
@@ -178,7 +190,8 @@ def gradient_row(form: Form, tiles: list[Tile]) -> Row:
         arguments = *arrays, lse, grad, delta, found, of_v, scale * LOG2_E, scale, G, *how, uq, uk
         t.launch("gradient_of_keys", options, grid, arguments)
 
-    sizes = (128, 64, 64, 64), (128, 64, 64, 128), (64, 64, 64, 64), (128, 128, 128, 64), (64, 128, 32, 128)
+    sizes: Tiles = (128, 64, 64, 64), (128, 64, 64, 128), (64, 64, 64, 64), (128, 128, 128, 64), (64, 128, 32, 128)
+    sizes = ((64, 64), (64, 128), (128, 64)) if at_once else sizes
     sides = [Side(t.name, configs(t, sizes), functools.partial(run, t)) for t in tiles]
     by_torch = functools.partial(torch.autograd.grad, out, (q, k, v), grad, retain_graph=True)
     sides.append(Side("torch", [None], lambda c: by_torch()[1]))
@@ -188,7 +201,7 @@ def gradient_row(form: Form, tiles: list[Tile]) -> Row:
     pick = slice(form.heads - group, form.heads)  # heads of queries of the last head of keys
     one = attend(*(x[:, pick] for x in wide), is_causal=form.causal)
     expected = torch.autograd.grad(one, exact[1], grad[:1, pick].float())[0][0, -1]
-    name = f"gradients {form.name} {form.length}"
+    name = f"gradients {form.name} {form.length}" + (" in one kernel" if at_once else "")
     return Row(name, "TFLOP/s", 5 * form.products, sides, found, expected, 2e-2, last_head)
 
 
@@ -202,8 +215,9 @@ _GRADIENTS = (
 
 
 def gradient_rows(tiles: list[Tile]) -> Iterator[Row]:
-    for form in _GRADIENTS:
-        yield gradient_row(form, tiles)
+    for at_once, form in itertools.product((False, True), _GRADIENTS):
+        if form.group == 1 or not at_once:
+            yield gradient_row(form, tiles, at_once=at_once)
 
 
 # -- decoding

@@ -142,6 +142,38 @@ def gradient_of_keys(
 
 
 @ct.kernel
+def gradients(
+    q, k, v, lse, grad, delta, of_q, of_k, of_v, scale, factor,
+    H: ct.Constant[int], CAUSAL: ct.Constant[bool], D: ct.Constant[int], TQ: ct.Constant[int], TK: ct.Constant[int],
+):  # fmt: skip
+    """All of them for ``TK`` keys, of which that of ``q`` is added to what other blocks have."""
+    block = ct.bid(0)
+    b, h = ct.bid(1) // H, ct.bid(1) % H
+    keys = ct.load(k, (b, h, block, 0), (1, 1, TK, D)).reshape((TK, D))
+    values = ct.load(v, (b, h, block, 0), (1, 1, TK, D)).reshape((TK, D))
+    rows, columns = block * TK + ct.arange(TK, dtype=ct.int32)[:, None], ct.arange(TQ, dtype=ct.int32)[None, :]
+    keys_sum, values_sum = ct.zeros((TK, D), ct.float32), ct.zeros((TK, D), ct.float32)
+    sums = of_q.tiled_view((1, 1, TQ, D))
+    for i in range(block * TK // TQ if CAUSAL else 0, ct.cdiv(q.shape[2], TQ)):
+        queries = ct.load(q, (b, h, i, 0), (1, 1, TQ, D)).reshape((TQ, D))
+        grads = ct.load(grad, (b, h, i, 0), (1, 1, TQ, D)).reshape((TQ, D))
+        logs = ct.load(lse, (b, h, i), (1, 1, TQ)).reshape((1, TQ))
+        means = ct.load(delta, (b, h, i), (1, 1, TQ)).reshape((1, TQ))
+        scores = ct.mma(keys, ct.transpose(queries), ct.zeros((TK, TQ), ct.float32))
+        weights = ct.exp2(scores * scale - logs, flush_to_zero=True)
+        if CAUSAL:
+            weights = ct.where(i * TQ + columns >= rows, weights, 0.0)
+        values_sum = ct.mma(weights.astype(q.dtype), grads, values_sum)
+        change = ct.mma(values, ct.transpose(grads), ct.zeros((TK, TQ), ct.float32))
+        changed = (weights * (change - means)).astype(q.dtype)
+        keys_sum = ct.mma(changed, queries, keys_sum)
+        part = ct.mma(ct.transpose(changed), keys, ct.zeros((TQ, D), ct.float32)) * factor
+        sums.atomic_store_add((b, h, i, 0), part.reshape((1, 1, TQ, D)))
+    ct.store(of_k, (b, h, block, 0), (keys_sum * factor).astype(of_k.dtype).reshape((1, 1, TK, D)))
+    ct.store(of_v, (b, h, block, 0), values_sum.astype(of_v.dtype).reshape((1, 1, TK, D)))
+
+
+@ct.kernel
 def decode(
     q, k, v, parts, lse, scale,
     G: ct.Constant[int], GROUP: ct.Constant[int], D: ct.Constant[int], STEPS: ct.Constant[int], T: ct.Constant[int],
