@@ -138,7 +138,7 @@ def mapa(cta: Cta, i: Instruction, chosen: Array) -> None:
 
 
 def bulk(cta: Cta, i: Instruction, chosen: Array) -> None:
-    """A copy of a box, by each thread that asks for it."""
+    """A copy of a box, by each thread that asks for it, which may be added to float32 in memory."""
     if cta.bulk_stores.instruct(i, chosen):
         return
     loads = "mbarrier::complete_tx::bytes" in i.text
@@ -168,7 +168,10 @@ def bulk(cta: Cta, i: Instruction, chosen: Array) -> None:
         else:
             one = np.arange(cta.threads) == thread
             release = cta.shared.held.hold(_checked(cta, places), one)
-            cta.bulk_stores.begin(one, partial(_finish_store, cta, places, inside, address, release))
+            adds = i.opcode[1] == "reduce"
+            if adds and ("add" not in i.opcode or found.op.dtype is not dtypes.float32):
+                raise Unknown(i.text)
+            cta.bulk_stores.begin(one, partial(_finish_store, cta, places, inside, address, release, adds))
 
 
 def _finish_load(target: Cta, places: Array, data: Array, barrier: int) -> None:
@@ -176,9 +179,14 @@ def _finish_load(target: Cta, places: Array, data: Array, barrier: int) -> None:
     target.mbarriers.change(barrier, 0, -data.size)
 
 
-def _finish_store(cta: Cta, places: Array, inside: Array, address: Array, release: Action, threads: Array) -> None:
+def _finish_store(
+    cta: Cta, places: Array, inside: Array, address: Array, release: Action, adds: bool, threads: Array
+) -> None:
     release(threads)
-    _global(cta, address[inside], _shared(cta, places, None)[inside])
+    data = _shared(cta, places, None)[inside]
+    if adds:
+        data = (data.view(np.float32) + _global(cta, address[inside], None).view(np.float32)).view(np.uint8)
+    _global(cta, address[inside], data)
 
 
 def _targets(cta: Cta, i: Instruction, thread: int) -> list[Cta]:

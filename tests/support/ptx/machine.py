@@ -563,7 +563,7 @@ def _elements(cta: Cta, registers: Operand, dtype: DType) -> Array:
 
 def _cp(cta: Cta, i: Instruction, chosen: Array) -> None:
     """Asynchronous copies; bytes beyond the size of the source are zeros."""
-    if i.opcode[2] == "bulk":
+    if "bulk" in i.opcode[2:4]:
         hopper.bulk(cta, i, chosen)
         return
     if i.opcode[1] != "async" or i.opcode[2] not in ("ca", "cg", "commit_group", "wait_group"):

@@ -15,8 +15,9 @@ from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.list_tables import Cell, Tables
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.dtypes import int32
-from tilewright.ir.enums import PaddingMode, RoundingMode
+from tilewright.ir.dtypes import float32, int32
+from tilewright.ir.effects import ACQUIRES, RELEASES
+from tilewright.ir.enums import AtomicKind, PaddingMode, RoundingMode
 from tilewright.ir.gpu_parameters import LONGEST, SLICE_EXTENT, SMALLEST_BYTES, Descriptor
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import memory
@@ -52,7 +53,7 @@ class LoweringPlan:
     copyable: set[Op] = field(default_factory=set)  # loads of arrays that the launch may copy
     rounded: set[Op] = field(default_factory=set)  # conversions that a descriptor has done
 
-    def cell(self, access: memory.LoadView | memory.StoreView) -> Cell | None:
+    def cell(self, access: memory.ViewMemoryOp) -> Cell | None:
         """Where in a table the array of ``access`` is; None where it is in no list."""
         view = memory.array_view(access.view)
         return None if view is None else self.tables.cell(view.base)
@@ -103,14 +104,16 @@ def _describe(
     """Find the accesses by descriptors."""
     params = {value: i for i, value in enumerate(function.body.args)}
     read, written = roots.accessed(function.walk())
+    apart = roots.accessed(op for op in function.walk() if not isinstance(op, memory.AtomicView))
+    ordered = not chosen or any(op.memory_order in (*ACQUIRES, *RELEASES) for op in function.ops_of(memory.MemoryOp))
     mixed = read & written
     if roots.shared is not None and roots.shared in written:
         mixed.add(roots.shared)
     for op in function.walk():
-        if not isinstance(op, (memory.LoadView, memory.StoreView)) or not _wants_descriptor(op, target, chosen=chosen):
+        if not isinstance(op, memory.ViewMemoryOp) or not _wants_descriptor(op, target, chosen=chosen):
             continue
-        root = roots.underlying_object(op.view)
-        if may_alias(root, mixed):
+        root, adds = roots.underlying_object(op.view), isinstance(op, memory.AtomicView)
+        if may_alias(root, set().union(*apart) if adds else mixed) or (adds and ordered):
             continue  # the TMA unit is not ordered with plain accesses
         may_realign = realign and isinstance(op.parent, For) and root not in written | mixed and None not in written
         view = memory.array_view(op.view) if chosen else None
@@ -156,7 +159,10 @@ def _only_multiplied(value: Value) -> bool:
     )
 
 
-def _wants_descriptor(op: memory.LoadView | memory.StoreView, target: GpuTarget, *, chosen: bool) -> bool:
+def _wants_descriptor(op: memory.ViewMemoryOp, target: GpuTarget, *, chosen: bool) -> bool:
+    if isinstance(op, memory.AtomicView):
+        return op.kind is AtomicKind.ADD and op.value.tile.element is float32 and _is_large(op.value)
+    assert isinstance(op, (memory.LoadView, memory.StoreView))
     hint = resolved(op.allow_tma, target)
     if hint is False or not op.is_weak:
         return False
@@ -262,7 +268,7 @@ def descriptor(
     inner, block = axes[-1], tuple(tile[a] for a in axes)
     if isinstance(op, memory.LoadView) and not _pads_with_zero(partition):
         return None
-    if isinstance(op, memory.StoreView) and _extent_divisors(t.shape, view.shape, facts)[inner] * item % 16:
+    if not isinstance(op, memory.LoadView) and _extent_divisors(t.shape, view.shape, facts)[inner] * item % 16:
         return None  # the TMA unit would fill the last unit, of 16 bytes, of each row
     if not SMALLEST_BYTES <= math.prod(block) * item <= target.shared_memory:
         return None  # the TMA unit takes a tile from shared memory, where one follows the other

@@ -73,7 +73,7 @@ def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
         elif isinstance(op, Restage):
             yield f"line {op.loc.line}: {STAGING_WARPS} warps that load transpose tiles of {_sizes(op.read.shape)}"
         elif isinstance(op, TmaStore):
-            yield f"line {op.loc.line}: TMA stores"
+            yield f"line {op.loc.line}: TMA {'adds' if op.adds else 'stores'}"
     refused = function.hints.get(WGMMA_REFUSED, ())
     assert isinstance(refused, tuple)
     yield from refused

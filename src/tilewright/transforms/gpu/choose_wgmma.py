@@ -20,7 +20,7 @@ from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Select, Sub
 from tilewright.ir.ops.gpu.tma import OUTSIDE, Fetch, ListedMap, ParameterMap, Put
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS, LoadFetched, StageOperand, Wgmma
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import Load, LoadView, StoreView
+from tilewright.ir.ops.memory import AtomicView, Load, LoadView, StoreView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, with_body
 from tilewright.ir.types import SharedType, TileType
@@ -138,7 +138,7 @@ class _Chooser(Rewriter):
                 self._fetch(operand, builder)
             if op in self.shared:
                 super().insert(op, builder)
-        elif isinstance(op, StoreView) and op in self.choice.stores:
+        elif isinstance(op, (StoreView, AtomicView)) and op in self.choice.stores:
             self._put(op, builder)
         elif op not in self.gone or op in self.shared:
             super().insert(op, builder)
@@ -205,16 +205,17 @@ class _Chooser(Rewriter):
         starts = beside[0].starts if beside and isinstance(beside[0], Fetch) else self._starts(load, d, b)
         self.fetched[load, operand.type] = b.emit(Fetch, tensor_map, starts, None, type=operand.type)
 
-    def _put(self, op: StoreView, b: Builder) -> None:
+    def _put(self, op: StoreView | AtomicView, b: Builder) -> None:
         d, t = self.choice.plan.descriptors[op], op.view.partition
         tensor_map = self._map(op, d, t.view.dtype, b)
         kept = [axis for axis, n in zip(t.order, t.tile_shape) if n != 1]
         value, shape = self.value(op.value), tuple(n for n in t.tile_shape if n != 1)
         if value.tile.shape != shape:
             value = b.emit(Reshape, value, shape=shape)
-        b.emit_op(Put, tensor_map, value, self._starts(op, d, b), inner=kept.index(d.axes[-1]))
+        starts, adds = self._starts(op, d, b), isinstance(op, AtomicView)
+        b.emit_op(Put, tensor_map, value, starts, inner=kept.index(d.axes[-1]), adds=adds)
 
-    def _map(self, op: LoadView | StoreView, d: Descriptor, dtype: DType, b: Builder) -> Value:
+    def _map(self, op: LoadView | StoreView | AtomicView, d: Descriptor, dtype: DType, b: Builder) -> Value:
         """The tensor map of the boxes of an access."""
         t = op.view.partition
         extents = dict(zip(t.order, t.tile_shape))
@@ -222,7 +223,7 @@ class _Chooser(Rewriter):
         assert swizzle is not None
         groups = self.choice.warps // GROUP_WARPS
         outer = [extents.get(a, 1) for a in d.axes[:-1]]  # a slice has more axes
-        if isinstance(op, StoreView):  # a box for each warp group, or for a piece of what is large
+        if not isinstance(op, LoadView):  # a box for each warp group, or for a piece of what is large
             large = is_turned(op.value) and op.value.tile.size * dtype.bytes > MOST_BYTES
             rows = PIECE_ROWS if large else ROWS
             outer = [rows if large and n % rows == 0 else n // groups if n % (rows * groups) == 0 else n for n in outer]
@@ -243,7 +244,7 @@ class _Chooser(Rewriter):
             self.maps[key] = create(ParameterMap, [], attributes, b.loc)
         return self.maps[key].result
 
-    def _starts(self, op: LoadView | StoreView, d: Descriptor, b: Builder) -> list[Value]:
+    def _starts(self, op: LoadView | StoreView | AtomicView, d: Descriptor, b: Builder) -> list[Value]:
         """The coordinates of a tile along the axes of ``d``; outside of the array where they need more than 32 bits."""
         t, part = op.view.partition, self.choice.plan.slices.get(op)
         starts = []

@@ -14,12 +14,12 @@ from tilewright.ir.ops.control import LoopOp, block_of
 from tilewright.ir.ops.gpu.barriers import MbarrierInit, barriers_type
 from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedCopy
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
-from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, Fetch
+from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, Fetch, Put
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
 from tilewright.ir.types import SharedType
 from tilewright.transforms.gpu.allocate_shared import OutOfSharedMemory
 from tilewright.transforms.gpu.mma_loops import readers
-from tilewright.transforms.gpu.stage_stores import group_buffers, put_groups
+from tilewright.transforms.gpu.stage_stores import group_buffers, put_buffers, put_groups
 
 BARRIERS = 1024  # bytes for barriers, and what alignment takes
 
@@ -243,7 +243,8 @@ def choose_stages(rings: Sequence[Ring], room: int, most: int) -> None:
 def needed_elsewhere(function: Function, *, after: bool = True) -> int:
     """Shared memory that stores of results and conversions of layouts need, at most; only before all is multiplied
     unless ``after`` counts, too."""
-    stores = sum(t.bytes * count for t, count in map(group_buffers, put_groups(function))) if after else 0
+    groups = [group for group in put_groups(function) if after and not group[0].adds]
+    stores = sum(t.bytes * count for t, count in map(group_buffers, groups))
     conversions, later = 0, set[Op]()
     if not after:
         loads: list[Op] = [op for op in function.ops_of(Fetch) if readers(op.result)] or function.ops_of(StageOperand)
@@ -259,9 +260,17 @@ def needed_elsewhere(function: Function, *, after: bool = True) -> int:
 
 
 def staged_bytes(function: Function) -> int:
-    """Shared memory of operands that threads compute or gather."""
+    """Shared memory of operands that threads compute or gather, and of what is added to memory beside MMA ops."""
     staged = (op for op in function.ops_of(StageOperand) if op.buffer is None)
-    return sum(op.copies * op.type.bytes for op in staged)
+    added = [(op, op.value.tile) for op in function.ops_of(Put) if op.adds]
+    buffers = ((t.size * t.element.bytes, 1) if t.layout is None else _buffers(op) for op, t in added)
+    return sum(op.copies * op.type.bytes for op in staged) + sum(size * count for size, count in buffers)
+
+
+def _buffers(op: Put) -> tuple[int, int]:
+    """The bytes of a piece of what ``op`` puts, and how many of these have a buffer."""
+    t, count = put_buffers(op)
+    return t.bytes, count
 
 
 def barrier_of_last(b: Builder, function: Function) -> Value | None:

@@ -236,7 +236,7 @@ class _Sharing:
         start = put.starts[-1]
         outside = b.constant(OUTSIDE, int32)
         starts = [*put.starts[:-1], b.emit(Select, exists, start, outside)]
-        b.emit_op(Put, put.map, put.value, starts, inner=put.inner)
+        b.emit_op(Put, put.map, put.value, starts, **put.attributes)
         put.erase()
 
     def _in_the_mate(self, value: Value, b: Builder, known: ValueMap, block: Block | None) -> Value:

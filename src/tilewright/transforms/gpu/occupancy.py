@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tilewright.analysis.gpu.target import SM_REGISTERS
 from tilewright.analysis.live_ranges import LiveRanges, max_live
 from tilewright.analysis.mma_graph import depends, live_sums
-from tilewright.ir.core import Function, Value
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.gpu_stage import MOST_CTAS, num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.control import For, LoopOp, block_of
@@ -110,7 +110,8 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     rings = rings_of(groups)
     if not _come_after(function, rings):
         return 0
-    stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in function.ops_of(Put))
+    puts = [op for op in function.ops_of(Put) if not op.adds]
+    stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in puts)
     needed = max(sum(r.bytes for r in rings), stored) + staged_bytes(function) + BARRIERS
     loaded = _loaded_beside(function, after=False)
     words = _words_with(mmas, loaded, warps) + _WORDS_BESIDE_ATTENTION
@@ -244,10 +245,15 @@ def _lie_apart(function: Function, rings: Sequence[Ring]) -> bool:
 
 def _come_after(function: Function, rings: Sequence[Ring]) -> bool:
     """Whether all has been multiplied that ``rings`` hold, when results are stored: they may lie there."""
-    kinds = [{type(o) for o in op.walk()} for op in block_of(function.body, Fetch).ops]
+    kinds = [{type(o) for o in op.walk() if not _adds(o)} for op in block_of(function.body, Fetch).ops]
     fetching = max(i for i, found in enumerate(kinds) if Fetch in found)
     storing = next((i for i, found in enumerate(kinds) if Put in found), len(kinds))
     return fetching < storing and not any(r.by_cluster for r in rings)
+
+
+def _adds(op: Op) -> bool:
+    """Whether ``op`` adds to memory what shared memory has beside what is multiplied."""
+    return isinstance(op, Put) and op.adds
 
 
 def registers(ctas: int) -> tuple[int, int]:
@@ -290,11 +296,12 @@ def choose_depth(
     mmas = function.ops_of(Wgmma)
     simple = all(isinstance(op.x.type, SharedType) or loaded_left(op) for op in mmas)
     most, apart = stages or (_MOST_STAGES if simple else _STAGES), _lie_apart(function, rings)
+    adds = any(map(_adds, function.walk()))
 
     def choose(ctas: int) -> int:
         for ring in rings:
             ring.stages = 1
-        used = needed_elsewhere(function, after=not apart or (ctas == 1 and not simple)) + BARRIERS
+        used = needed_elsewhere(function, after=not apart or (ctas == 1 and not simple and not adds)) + BARRIERS
         choose_stages(rings, share_of_sm(limit, ctas) - used, most)
         return max(r.stages for r in rings)
 

@@ -72,11 +72,15 @@ def is_turned(value: Value) -> bool:
 
 
 def put_groups(function: Function) -> list[list[tma.Put]]:
-    """What ``function`` puts, in groups that use the same buffers: the first ones of all blocks, the second ones."""
+    """What ``function`` puts, in groups that use the same buffers: the first ones of all blocks, the second ones. What
+    is added has its own, as it is while tiles are multiplied."""
     blocks: dict[Block | None, list[tma.Put]] = {}
-    for op in function.ops_of(tma.Put):
-        blocks.setdefault(op.block, []).append(op)
-    return [[op for op in group if op is not None] for group in zip_longest(*blocks.values())]
+    puts = function.ops_of(tma.Put)
+    for op in puts:
+        if not op.adds:
+            blocks.setdefault(op.block, []).append(op)
+    stored = [[op for op in group if op is not None] for group in zip_longest(*blocks.values())]
+    return [*([op] for op in puts if op.adds), *stored]
 
 
 def group_buffers(group: Sequence[tma.Put]) -> tuple[SharedType, int]:
@@ -90,12 +94,14 @@ class _Stager:
         self.body = function.body
         self.buffers: list[Op] = []  # from the first use to the end: they are read until the last store is waited for
         self.operands: list[Op] = []
+        self.added: list[Op] = []
         self.of_puts: dict[Op, tuple[list[Value], bool]] = {}  # buffers, and whether they are those of others, too
         for group in put_groups(function):
             t, count = group_buffers(group)
             attributes = {"type": t, "alignment": tma.SWIZZLED_ALIGNMENT}
             allocations = [create(SharedAlloc, [], dict(attributes), group[0].loc) for _ in range(count)]
-            self.buffers += allocations
+            buffers = self.added if group[0].adds else self.buffers
+            buffers += allocations
             self.of_puts.update((op, ([a.result for a in allocations], len(group) > 1)) for op in group)
 
     def allocate(self) -> None:
@@ -103,7 +109,7 @@ class _Stager:
         roles = next((op for op in self.body.ops if isinstance(op, WarpSpecialize)), None)
         body = self.body if roles is None else roles.consumer
         body = block_of(body, tma.TmaStore) if self.of_puts else body
-        for buffers in filter(None, (self.operands, self.buffers)):
+        for buffers in filter(None, (self.operands, self.added, self.buffers)):
             found = {op.result for op in buffers}
             first = next(op for op in body.ops if any(v in found for o in op.walk() for v in o.operands))
             for op in buffers:
@@ -143,5 +149,5 @@ class _Stager:
             ]
             alone = group_offset(shared.layout, piece.layout)
             by_group = alone is not None and alone == box_offset(shared, tensor_map)
-            b.emit_op(tma.TmaStore, buffers[i % count], op.map, starts, by_group=by_group)
+            b.emit_op(tma.TmaStore, buffers[i % count], op.map, starts, by_group=by_group, adds=op.adds)
         return []

@@ -24,7 +24,7 @@ from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.tma import LARGEST_BOX, SWIZZLED_ALIGNMENT, swizzled_layout
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, MOST_COLUMNS, ROWS, Interleave, readable, wgmma_multiplies
 from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.memory import Load, LoadView, MakePartitionView, MemoryOp, StoreView
+from tilewright.ir.ops.memory import AtomicView, Load, LoadView, MakePartitionView, MemoryOp, StoreView
 from tilewright.ir.ops.shape import Constant, Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType
@@ -75,7 +75,7 @@ class Choice:
     """
 
     mmas: dict[Mma, Operands]
-    stores: frozenset[StoreView]
+    stores: frozenset[StoreView | AtomicView]
     warps: int
     plan: LoweringPlan
     reasons: tuple[str, ...]
@@ -130,7 +130,7 @@ def choose(function: Function, options: Options) -> Choice:
     stores = frozenset(
         op
         for op in plan.descriptors
-        if isinstance(op, StoreView) and not isinstance(op.value.op, Constant) and _can_put(op, plan.descriptors[op])
+        if isinstance(op, (StoreView, AtomicView)) and not isinstance(op.value.op, Constant) and _can_put(op, plan.descriptors[op])
     )
     facts = AnalysisManager(function).get(IntegerRanges)
     multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
@@ -488,7 +488,7 @@ def _kept(shape: tuple[int, ...]) -> list[int]:
     return [n for n in shape if n != 1]
 
 
-def _can_put(op: StoreView, d: Descriptor) -> bool:
+def _can_put(op: StoreView | AtomicView, d: Descriptor) -> bool:
     """Whether a store is of a matrix with rows that a swizzle suits."""
     t = op.view.partition
     kept = [(axis, n) for axis, n in zip(t.order, t.tile_shape) if n != 1]

@@ -240,7 +240,10 @@ def _tma_store(cta: CtaInterpreter, op: tma.TmaStore, buffer: Buffer, array: Des
     leaders = rows // tma.box_rows(tensor_map) * (LANES * GROUP_WARPS) if op.by_group else np.zeros_like(rows)
     data = cta.shared.begin_departure(op, buffer, addresses, leaders.ravel()).reshape(inside.shape)
     chosen = Pointers(pointers.allocation[inside], pointers.address[inside])
-    in_range(op, lambda: cta.memory.scatter(chosen, tensor_map.dtype, data[inside]))
+    stored = data[inside]
+    if op.adds:
+        stored = stored + in_range(op, lambda: cta.memory.gather(chosen, tensor_map.dtype))
+    in_range(op, lambda: cta.memory.scatter(chosen, tensor_map.dtype, stored))
 
 
 def _turn(cta: CtaInterpreter, op: barriers.TakeTurn | barriers.PassTurn) -> None:

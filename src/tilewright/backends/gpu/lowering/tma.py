@@ -180,7 +180,9 @@ def _tma_load(cx: Context, op: tma.TmaLoad) -> None:
 
 def _tma_store(cx: Context, op: tma.TmaStore) -> None:
     rank, b = len(op.starts), cx.builder
-    text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [${rank + 1}, {operand_names(1, rank)}], [$0];"
+    name, how = ("cp.reduce.async", "add.") if op.adds else ("cp.async", "")
+    name += f".bulk.tensor.{rank}d.global.shared::cta.{how}bulk_group"
+    text = f"{name} [${rank + 1}, {operand_names(1, rank)}], [$0];"
     with b.if_then(leads_group(cx) if op.by_group else _is_first(cx)):
         found = _boxes(cx, op.buffer, op.map, op.starts)
         if op.by_group:  # the one of the group: addresses and coordinates are sums

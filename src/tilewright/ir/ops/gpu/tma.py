@@ -225,7 +225,8 @@ class Fetch(Op):
 
 @define("gpu.put", effect=Effect.WRITE, table=GPU_OPS)
 class Put(Op):
-    """Stores ``value`` to the tile of an array that begins at ``starts``; what lies outside of the array is not stored.
+    """Stores ``value`` to the tile of an array that begins at ``starts``, or ``adds`` it to what is there, each element
+    atomically; what lies outside of the array is not stored.
 
     ``inner`` is the axis of the tile that is contiguous in the array. ``stage-stores`` makes ``gpu.tma_store`` of it.
     """
@@ -234,6 +235,7 @@ class Put(Op):
     value: Value = operand()
     starts: list[Value] = operands()
     inner: int = attribute(int)
+    adds: bool = attribute(bool, default=False)
 
     def infer(self) -> tuple[Type, ...]:
         found, t = _map(self, self.map), tile(self, self.value)
@@ -274,7 +276,8 @@ class TmaLoad(Op):
 
 @define("gpu.tma_store", effect=READ_WRITE, table=GPU_OPS)
 class TmaStore(SharedMemoryOp):
-    """The first thread begins to copy the tile in ``buffer`` to ``starts`` of an array, as a group of copies.
+    """The first thread begins to copy the tile in ``buffer`` to ``starts`` of an array, or to have it added to what is
+    there (``adds``), as a group of copies.
 
     ``by_group``, there is one box for each warp group, whose first thread copies it. What other threads wrote to it
     needs a ``gpu.async_fence`` of theirs and a barrier before.
@@ -283,6 +286,7 @@ class TmaStore(SharedMemoryOp):
     map: Value = operand()
     starts: list[Value] = operands()
     by_group: bool = attribute(bool, default=False)
+    adds: bool = attribute(bool, default=False)
 
     def infer(self) -> tuple[Type, ...]:
         _tile_of_map(self, shared(self, self.buffer), self.map, self.starts)
