@@ -16,7 +16,7 @@ import tilewright as ct
 from tilewright.ir.core import Function
 from tilewright.ir.ops.gpu.memory import SharedCopy
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
-from tilewright.ir.ops.gpu.tma import TmaLoad
+from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.memory import AtomicRmw
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
@@ -79,7 +79,7 @@ def test_gradients_of_many_queries_are_those_of_half_as_many_in_two_ctas() -> No
 @ct.kernel
 def in_one_kernel(
     q: ct.Array, k: ct.Array, v: ct.Array, g: ct.Array, lse: ct.Array, delta: ct.Array, dk: ct.Array, dv: ct.Array,
-    dq: ct.Array, M: ct.Constant[int], N: ct.Constant[int], D: ct.Constant[int],
+    dq: ct.Array, M: ct.Constant[int], N: ct.Constant[int], D: ct.Constant[int], TILES: ct.Constant[bool],
 ) -> None:  # fmt: skip
     """Those of a row of blocks of keys and of values, which add to that of queries."""
     j = ct.bid(0)
@@ -95,27 +95,32 @@ def in_one_kernel(
         changed = (weights * (change - means)).astype(q.dtype)
         keys = ct.mma(changed, x, keys)
         part = ct.mma(ct.transpose(changed), y, ct.zeros((M, D), ct.float32))
-        ct.atomic_add(dq, (i * M + ct.arange(M, dtype=ct.int32)[:, None], ct.arange(D, dtype=ct.int32)), part)
+        if TILES:
+            dq.tiled_view((M, D)).atomic_store_add((i, 0), part)
+        else:
+            ct.atomic_add(dq, (i * M + ct.arange(M, dtype=ct.int32)[:, None], ct.arange(D, dtype=ct.int32)), part)
     ct.store(dk, (j, 0), keys.astype(dk.dtype))
     ct.store(dv, (j, 0), values.astype(dv.dtype))
 
 
 @pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize("tiles", [False, True])
 @pytest.mark.parametrize("keys", [64, 128])
-def test_warp_groups_multiply_all_of_what_is_in_one_kernel(keys: int, make: Callable[[], Any]) -> None:
-    """They add what they have of the gradient of queries, two numbers at once; two groups have half of its columns
-    each, and of 64 keys two CTAs share an SM."""
+def test_warp_groups_multiply_all_of_what_is_in_one_kernel(keys: int, tiles: bool, make: Callable[[], Any]) -> None:
+    """They add what they have of the gradient of queries, two numbers at once, or the TMA unit adds tiles; two groups
+    have half of its columns each, and of 64 keys several CTAs share an SM."""
     arrays, (of_keys, of_values) = gradients(backward_of_keys, 256)
     of_queries = aligned((256, 64), np.float32)
     found: list[Function] = []
     with observed_passes(lambda name, f: found.append(f) if name == InsertBarriers.name else None), make() as backend:
-        ct.launch(None, (256 // keys,), in_one_kernel, (*arrays, of_queries, 64, keys, 64), backend=backend)
+        ct.launch(None, (256 // keys,), in_one_kernel, (*arrays, of_queries, 64, keys, 64, tiles), backend=backend)
     _, (wanted,) = gradients(backward_of_queries, 256)
     for got, want in zip((*arrays[6:], of_queries), (of_keys, of_values, wanted)):
         assert np.linalg.norm(got.astype(np.float64) - want) < 5e-3 * np.linalg.norm(want)
-    (added,) = found[-1].ops_of(AtomicRmw)
-    assert added.vector == 2 and len(found[-1].ops_of(Wgmma)) == 5
-    assert found[-1].hints["occupancy"] == 2 if keys == 64 else found[-1].ops_of(WarpSpecialize)
+    assert len(found[-1].ops_of(Wgmma)) == 5
+    assert [op.vector for op in found[-1].ops_of(AtomicRmw)] == ([] if tiles else [2])
+    assert any(op.adds for op in found[-1].ops_of(TmaStore)) == tiles
+    assert found[-1].hints["occupancy"] > 1 if keys == 64 else found[-1].ops_of(WarpSpecialize)
 
 
 @ct.kernel

@@ -7,6 +7,7 @@ from support.passes import check
 
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.ir.gpu_stage import WGMMA_REFUSED, WGMMA_WARPS
+from tilewright.ir.ops.gpu.tma import Put
 from tilewright.ir.ops.memory import StoreView
 from tilewright.ir.parser import parse_function
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
@@ -155,6 +156,16 @@ THROUGH_SHARED = f"""{start("x0", "m")}{start("x1", "n")}
 def test_left_operands_that_are_transposes_of_what_mma_ops_give_go_through_shared_memory() -> None:
     after = text(ARRAYS, THROUGH_SHARED, maps=tensor_map("map", 0), hints=" hints {wgmma_warps = 4}")
     check(CHOOSE, text(ARRAYS, PRODUCT, FOLLOWING), after, names=False)
+
+
+@pytest.mark.parametrize(("order", "adds"), [("", [True]), (", memory_order = MemoryOrder.RELEASE", [])])
+def test_the_tma_unit_adds_tiles_of_float32(order: str, adds: list[bool]) -> None:
+    """In kernels in which atomics order no other accesses."""
+    added = f"\n  atomic_view(%out, %w, [%zero, %zero]) {{kind = AtomicKind.ADD{order}}}"
+    head, *lines = text(ARRAYS, PRODUCT, added).splitlines()
+    lines = [line.replace("f16", "f32") if line.lstrip().startswith(("%b", "%v", "%out")) else line for line in lines]
+    made = CHOOSE.run(parse_function("\n".join([head.replace("%q: ptr<f16>", "%q: ptr<f32>"), *lines])))
+    assert [op.adds for op in made.ops_of(Put)] == adds
 
 
 def test_stores_of_rows_that_do_not_end_with_16_bytes_stay() -> None:

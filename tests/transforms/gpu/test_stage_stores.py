@@ -84,3 +84,10 @@ def test_results_may_lie_where_operands_were() -> None:
     result = stored("a", "x", "m", "", buffer("a")).replace("START", "")
     before = HEAD + MAP + tile(64, RESULT)
     check(StageStores(), before + staged + used + PUT + END, before + operand + used + result + END, names=False)
+
+
+def test_what_is_added_has_a_buffer_of_its_own() -> None:
+    added, stored_before = PUT.replace("{inner = 1}", "{inner = 1, adds = true}"), HEAD + MAP + tile(64, RESULT)
+    first = stored("a", "x", "m", "", buffer("a")).replace("START", "").replace("[%n, %m])", "[%n, %m]) {adds = true}")
+    second = stored("b", "x", "m", "", buffer("b")).replace("START", "")
+    check(StageStores(), stored_before + added + PUT + END, stored_before + first + second + END, names=False)

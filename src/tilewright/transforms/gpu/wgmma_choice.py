@@ -127,11 +127,8 @@ def choose(function: Function, options: Options) -> Choice:
         else:
             found[op], warps = operands, needed
     _drop_shared_loads(found, made, reasons)
-    stores = frozenset(
-        op
-        for op in plan.descriptors
-        if isinstance(op, (StoreView, AtomicView)) and not isinstance(op.value.op, Constant) and _can_put(op, plan.descriptors[op])
-    )
+    puts = [op for op in plan.descriptors if isinstance(op, (StoreView, AtomicView))]
+    stores = frozenset(op for op in puts if _can_put(op, plan.descriptors[op]))
     facts = AnalysisManager(function).get(IntegerRanges)
     multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
     inside = _inside(found) | _paths(found, made)
@@ -489,10 +486,10 @@ def _kept(shape: tuple[int, ...]) -> list[int]:
 
 
 def _can_put(op: StoreView | AtomicView, d: Descriptor) -> bool:
-    """Whether a store is of a matrix with rows that a swizzle suits."""
+    """Whether a store is of a matrix that is computed, with rows that a swizzle suits."""
     t = op.view.partition
     kept = [(axis, n) for axis, n in zip(t.order, t.tile_shape) if n != 1]
-    if len(kept) != 2 or op.value.tile.is_pointer:
+    if len(kept) != 2 or op.value.tile.is_pointer or isinstance(op.value.op, Constant):
         return False
     inner = next((n for axis, n in kept if axis == d.axes[-1]), 0)
     outer = math.prod(n for _, n in kept) // max(inner, 1)
