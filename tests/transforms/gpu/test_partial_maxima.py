@@ -37,6 +37,20 @@ def log_sums(x, out, first: ct.Constant[float]):
 
 
 @ct.kernel
+def scalar_sums(x, out, first: ct.Constant[float]):
+    """The loop carries scalars."""
+    row = ct.bid(0)
+    top, total = first, 0.0
+    for j in range(ct.cdiv(x.shape[1], T)):
+        values = ct.gather(x, (row, j * T + ct.arange(T, dtype=ct.int32)), padding_value=-math.inf)
+        new_top = max(top, ct.max(values))
+        total = total * ct.exp(top - new_top) + ct.sum(ct.exp(values - new_top))
+        top = new_top
+    ct.scatter(out, (row, 0), top)
+    ct.scatter(out, (row, 1), total)
+
+
+@ct.kernel
 def seen_sums(x, out):
     """Each sum on the way is stored."""
     row = ct.bid(0)
@@ -88,12 +102,13 @@ def rows(columns: int) -> np.ndarray:
 
 @pytest.mark.parametrize("columns", [1, 100, 128, 300, 640])
 @pytest.mark.parametrize("first", [-math.inf, -3.0])
-def test_as_the_reference(columns: int, first: float) -> None:
+@pytest.mark.parametrize("kernel", [log_sums, scalar_sums])
+def test_as_the_reference(kernel: ct.Kernel, columns: int, first: float) -> None:
     x = rows(columns)
     found = [np.zeros((len(x), 2), np.float32) for _ in range(2)]
     with ptx_backend(2, "sm_90") as ptx:
         for backend, out in zip((ptx, "reference"), found):
-            ct.launch(None, (len(x),), log_sums, (x, out, first), backend=backend)
+            ct.launch(None, (len(x),), kernel, (x, out, first), backend=backend)
     np.testing.assert_allclose(*found, rtol=1e-5)
 
 
@@ -106,7 +121,7 @@ def test_without_columns() -> None:
 
 def test_threads_wait_for_nobody_in_the_loop() -> None:
     x, out = rows(640), np.zeros((8, 5), np.float32)
-    assert exchanges(log_sums, x, out, -math.inf) == 0
+    assert exchanges(log_sums, x, out, -math.inf) == exchanges(scalar_sums, x, out, -math.inf) == 0
     assert exchanges(seen_sums, x, out) > 0
     assert exchanges(masked_sums, x, out) > 0
 

@@ -104,3 +104,41 @@ def test_others_stay(body: str) -> None:
 def _dead_zero(text: str) -> str:
     """With the sum that the loop began with, which nothing uses."""
     return text.replace(f"  {ZEROS}", f"  {ZERO.replace('%z', '%u')}\n  {ZEROS}", 1)
+
+
+def test_a_scalar_is_the_sum_of_those_of_all_threads() -> None:
+    line = "f32[16]" + layout([[1], [2]], [[4], [8], [0], [0], [0]])
+    parts = "f32[4]" + layout([], [[1], [2], [0], [0], [0]])
+    how = "{axis = 0, identities = (0.0), commutative = true}"
+
+    def text(zero: str, carried: str, body: str, total: str) -> str:
+        return f"""
+func @f(%n: i32 = "n".scalar, %x: f32 = "x".scalar) hints {{num_warps = 1}} {{
+  %o = constant() {{value = 0, type = !i32}} : i32
+  %one = constant() {{value = 1, type = !i32}} : i32
+  %w = constant() {{value = 2.0, type = !{line}}} : {line}
+  %y = constant() {{value = 0.0, type = !f32}} : f32
+  {zero}
+  %s = for(%o, %n, %one, [{"%z" if zero else "%y"}]) : {carried} {{ ^(%k: i32, %t: {carried})
+    {body}
+    continue([%m])
+  }}
+  {total}
+  print([%e]) {{parts = (none), formats = ("")}}
+  return()
+}}
+"""
+
+    whole = f"""%g = mul(%t, %x) : f32
+    %r = reduce([%w]) {how} : f32 {ADDED}
+    %m = add(%g, %r) : f32"""
+    made = f"""%v = gpu.splat(%x) {{type = !{parts}}} : {parts}
+    %g = mul(%t, %v) : {parts}
+    %p = gpu.thread_reduce([%w]) {{axis = 0}} : {parts} {ADDED}
+    %m = add(%g, %p) : {parts}"""
+    before = text("", "f32", whole, "%e = neg(%s) : f32")
+    total = f"""%r = reduce([%s]) {how} : f32 {ADDED}
+  %q = reshape(%r) {{shape = ()}} : f32
+  %e = neg(%q) : f32"""
+    after = text(f"%z = constant() {{value = 0.0, type = !{parts}}} : {parts}", parts, made, total)
+    check(PartialSums(), before, after, names=False)

@@ -16,14 +16,14 @@ from tilewright.ir.ops.arith import Cmp, Max, Min, Mul, Select, Sub
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.floats import Exp, Exp2
 from tilewright.ir.ops.gpu.mma import GpuMma
-from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ThreadReduce
+from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat, ThreadReduce
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.shape import Constant, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, clone_block, replace_ops
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
-from tilewright.transforms.gpu.partial_sums import PartialSum, reduction, sums_of
+from tilewright.transforms.gpu.partial_sums import PartialSum, of_all_threads, reduction, sums_of
 
 _LOWEST = float(np.finfo(np.float32).min)
 
@@ -78,10 +78,11 @@ def _of_sum(loop: For, s: PartialSum) -> _Softmax | None:
     if not isinstance(change, Sub) or not isinstance(shifted, Sub):
         return None
     largest = next((i for i, v in enumerate(loop.carried) if v is change.lhs), None)
-    wide = shifted.rhs.op
-    if largest is None or change.rhs is not loop.next_values[largest] or not isinstance(wide, BroadcastDistributed):
+    wide, maximum = shifted.rhs.op, change.rhs.op
+    if largest is None or change.rhs is not loop.next_values[largest]:
         return None
-    maximum = change.rhs.op
+    if not isinstance(wide, (BroadcastDistributed, Splat)):
+        return None
     if not isinstance(maximum, Max) or change.lhs not in maximum.operands or wide.x is not maximum.result:
         return None
     (other,) = (v for v in maximum.operands if v is not change.lhs)
@@ -107,7 +108,7 @@ class _Rebuilt:
         self.axis, self.parts = found.sum.reduced.axis, found.sum.parts
         self.lowest = b.emit(Constant, value=_LOWEST, type=self.parts)
         inits = rewriter.all(loop.inits)
-        inits[found.largest] = b.emit(BroadcastDistributed, inits[found.largest], type=self.parts)
+        inits[found.largest] = of_all_threads(inits[found.largest], self.parts, b)
         inits[found.sum.index] = b.emit(Constant, value=0.0, type=self.parts)
         inits.append(b.emit(Constant, value=float("inf"), type=self.parts))
         body = Block()
@@ -179,7 +180,7 @@ class _Rebuilt:
         least = results.pop()
         parts, i, k = results[found.largest], found.largest, found.sum.index
         results[i] = self._together(found.reduced, parts, shape)
-        reference = b.emit(BroadcastDistributed, results[i], type=self.parts)
+        reference = of_all_threads(results[i], self.parts, b)
         factor = self._exponential(parts, b.emit(Max, reference, self.lowest))
         total = self._together(found.sum.reduced, b.emit(Mul, results[k], factor), shape)
         first = self._together(found.reduced, least, shape)

@@ -14,7 +14,7 @@ from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.layouts import REGISTER
 from tilewright.ir.ops.arith import Add, And, Cmp, Mul, Select
 from tilewright.ir.ops.control import For
-from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ThreadReduce, broadcast_sources
+from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat, ThreadReduce, broadcast_sources
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.shape import Constant, Iota, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, clone_block, replace_ops
@@ -101,13 +101,22 @@ def _pays(s: PartialSum, loop: For) -> bool:
     of which it had the sum. A sum that does not begin with 0 is a part beside others along the last axis."""
     (value,), axis = s.reduced.values, s.reduced.axis
     t = loop.carried[s.index].tile
-    if t.layout is None or t.rank != value.tile.rank or t.rank == 1 or not value.layout.is_permutation:
+    if not value.layout.is_permutation or (t.layout is None and value.tile.rank > 1):
         return False
     parts = s.parts
     assert parts.layout is not None
+    if t.layout is None:
+        return parts.shape[axis] > 1
+    if t.rank != value.tile.rank or t.rank == 1:
+        return False
     placed = axis == t.rank - 1 or constant_of(loop.inits[s.index]) == 0
     same = parts.layout.slice(axis).reshape(t.shape) == t.layout if t.shape[axis] == 1 else False
     return placed and same and parts.shape[axis] > 1 and broadcast_sources(t.layout, parts.layout) is not None
+
+
+def of_all_threads(value: Value, t: TileType, b: Builder) -> Value:
+    """``value``, a scalar or what is the same along an axis, as a tile of type ``t``."""
+    return b.emit(BroadcastDistributed if value.tile.rank else Splat, value, type=t)
 
 
 def _rebuilt(rewriter: Rewriter, loop: For, sums: Sequence[PartialSum], b: Builder) -> Sequence[Value]:
@@ -139,7 +148,7 @@ def _next(rewriter: Rewriter, loop: For, s: PartialSum, b: Builder) -> Value:
     so_far = rewriter.value(before)
     if s.scaled is not None:
         (scale,) = (v for v in s.scaled.operands if v is not before)
-        wide = b.emit(BroadcastDistributed, rewriter.value(scale), type=s.parts)
+        wide = of_all_threads(rewriter.value(scale), s.parts, b)
         so_far = b.emit(Mul, so_far, wide, **s.scaled.attributes)
     values = rewriter.all(s.reduced.values)
     if values[0].type != s.parts:
@@ -156,4 +165,4 @@ def _first(init: Value, t: TileType, axis: int, b: Builder) -> Value:
     mask, none = (b.emit(Constant, value=n, type=index) for n in (t.shape[axis] - 1, 0))
     place = b.emit(And, b.emit(Iota, type=index), mask)
     is_first = b.emit(Cmp, place, none, predicate=CmpPredicate.EQ)
-    return b.emit(Select, is_first, b.emit(BroadcastDistributed, init, type=t), zero)
+    return b.emit(Select, is_first, of_all_threads(init, t, b), zero)
