@@ -245,6 +245,35 @@ def test_neighbouring_blocks_of_large_grids_are_joined(monkeypatch: pytest.Monke
     assert [(s.handle, s.shape[:3]) for s in on.seen] == [(24, (4, 5, 1)), (24, (4, 5, 1)), *apart]
 
 
+def test_the_variant_for_rows_of_a_length_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of two steps and very long ones need none; grids with few blocks have theirs."""
+    on = Recorder()
+    on.sizes, on.processors = [8], 10
+    monkeypatch.setattr(driver, "load", lambda: on)
+    monkeypatch.setattr(driver, "device", lambda index: on)
+    function: Any = SimpleNamespace(name="kernel", params=())
+    binary = GpuBinary(b"", "kernel", 128, 1, 100, ())
+    kernel = GpuExecutable(
+        function, Artifact(binary, ("u64",), (), 0, depths=(8,), kept_rows=(0, 8, 20000)), FIRST, dict
+    )
+    variants = {}
+    for handle, changed in ((24, {"stages": 8, "blocks": 1}), (32, {"steps": 4})):
+        constraints = dataclasses.replace(FIRST, **changed)
+        variants[constraints] = GpuExecutable(function, Artifact(binary, ("u64",), (), 0), constraints, dict)
+        variants[constraints]._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(handle), device=on)  # type: ignore[assignment]
+    kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
+    found = kernel.launch_stub(0, (), variants)
+    assert found is not None
+    enter = entered(found)
+    cases = ((10, 32, 24), (11, 16, HANDLE), (11, 17, 32), (11, 32, 32), (11, 33, HANDLE))
+    for blocks, length, handle in cases:
+        memory = ctypes.c_uint64(length)
+        assert enter(ctypes.addressof(memory), blocks, 1, 1, 0) == 0
+        assert on.seen[-1].handle == handle
+        variant = kernel._of_depth((blocks, 1, 1), 10, (length,))
+        assert {None: HANDLE, **{c: v._loaded[0].handle.value for c, v in variants.items()}}[variant] == handle
+
+
 def test_small_values_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     on = Recorder()
     on.sizes = [8, 8]

@@ -34,8 +34,9 @@ class Artifact:
     A grid has ``ctas_of_block`` times as many CTAs as blocks, which are in clusters of those of the binary only. With
     several ``blocks_of_cta`` it has fewer, if there are many, and the kernel takes its width as the last number. Always
     fewer where so many blocks along each axis are ``joined``; ``joinable`` says how many there are variants for.
-    With ``depths`` there is a variant with so many stages for one block on each SM, for two and so on. ``fallback``
-    says what the compiler had to do without.
+    With ``depths`` there is a variant with so many stages for one block on each SM, for two and so on. With
+    ``kept_rows`` there are variants that keep rows: the number of the parameter that is their length, and the elements
+    and bytes of a step. ``fallback`` says what the compiler had to do without.
     """
 
     binary: GpuBinary
@@ -51,6 +52,7 @@ class Artifact:
     joined: tuple[int, int, int] = (1, 1, 1)
     joinable: tuple[tuple[int, int, int], ...] = ()
     depths: tuple[int, ...] = ()
+    kept_rows: tuple[int, ...] = ()
     fallback: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:

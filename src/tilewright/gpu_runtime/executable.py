@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,20 @@ from tilewright.ir.gpu_parameters import Geometry
 # that are longer still are copied to the device.
 CAPACITIES = (32, 4096)
 FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
+# Of a row that is kept; and its bytes, of which two blocks of an SM have room for as many each.
+_STEPS, _MOST_KEPT = (4, 8, 16, 32, 64), 104 << 10
 _MAX_MAPS = 1024  # tensor maps that an executable remembers; programs with more arrays than that start over
+
+
+def _variants_of_rows(
+    constraints: Constraints, index: int, elements: int, size: int
+) -> Iterator[tuple[int, int, Constraints | None]]:
+    """The variants that keep rows whose length is parameter ``index``, in steps of so many elements and bytes, each
+    with the longest of them; a row of two steps needs none."""
+    yield index, 2 * elements, None
+    for steps in _STEPS:
+        if steps * size <= _MOST_KEPT:
+            yield index, steps * elements, replace(constraints, steps=steps)
 
 
 class GpuExecutable:
@@ -69,9 +82,10 @@ class GpuExecutable:
         self._only_copies = self._realigns and not (  # before it, and numbers to write
             artifact.tables or artifact.local_bytes or artifact.reports or self._numbers.converts
         )
-        self._has_depths = any(artifact.depths)
+        self._has_variants = any(artifact.depths) or bool(artifact.kept_rows)
         depths = enumerate(artifact.depths, 1)
         self._deeper = [(n, replace(constraints, stages=stages, blocks=n) if stages else None) for n, stages in depths]
+        self._longer = list(_variants_of_rows(constraints, *artifact.kept_rows)) if artifact.kept_rows else []
         self.may_need_more = self._temporary or artifact.reports  # memory for one launch, or something to do after it
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
@@ -103,20 +117,21 @@ class GpuExecutable:
         return found
 
     def _require(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """NeedsVariant where another one is for this launch: for as few blocks, or as many, or for longer lists than
-        this kernel takes by value."""
+        """NeedsVariant where another one is for this launch: for as few blocks, or as many, for such rows, or for
+        longer lists than this kernel takes by value."""
         variant = self._joining(grid, driver.device(arguments.device).processors) if self.artifact.joinable else None
         if variant is not None:
             raise NeedsVariant(variant)
-        self._require_depth(grid, arguments.device)
+        self._require_depth(grid, arguments.device, arguments.values)
         longest = max([len(arguments.values[i].addresses) for i in self._by_value]) if self._by_value else 0
         if longest > self.artifact.capacity:
             more = (c for c in CAPACITIES if c > self.constraints.capacity and c >= longest)
             raise NeedsVariant(replace(self.constraints, capacity=next(more, 0)))
 
-    def _require_depth(self, grid: tuple[int, int, int], device: int) -> None:
-        """NeedsVariant where a pipeline of another depth is for as few blocks on an SM as ``grid`` puts there."""
-        variant = self._of_depth(grid, driver.device(device).processors) if self._has_depths else None
+    def _require_depth(self, grid: tuple[int, int, int], device: int, values: Sequence[Any] = ()) -> None:
+        """NeedsVariant where a pipeline of another depth is for as few blocks on an SM as ``grid`` puts there, or rows
+        are kept whose length is among the ``values``."""
+        variant = self._of_depth(grid, driver.device(device).processors, values) if self._has_variants else None
         if variant is not None:
             raise NeedsVariant(variant)
 
@@ -136,20 +151,25 @@ class GpuExecutable:
         found = []
         for joined in reversed(self.artifact.joinable):
             variant: GpuExecutable | None = variants.get(replace(self.constraints, join=joined))
-            if variant is not None and (not variant._plain_launch or variant._has_depths or self._tables):
+            if variant is not None and (not variant._plain_launch or variant._has_variants or self._tables):
                 variant = None
             found.append((joined, None if variant is None else (variant._parameters, variant._kernel(device))))
         return found
 
-    def _of_depth(self, grid: tuple[int, int, int], processors: int) -> Constraints | None:
-        """The variant whose pipeline is for as few CTAs on each of so many SMs."""
+    def _of_depth(self, grid: tuple[int, int, int], processors: int, values: Sequence[Any] = ()) -> Constraints | None:
+        """The variant whose pipeline is for as few CTAs on each of so many SMs, or that keeps rows of the length that
+        is among the ``values``."""
         blocks = math.prod(grid) // math.prod(self.artifact.joined)
-        return next((variant for most, variant in self._limits(processors) if blocks <= most), None)
+        for index, most, variant in self._limits(processors):
+            if (values[index] if values else most + 1) <= most if index is not None else blocks <= most:
+                return variant
+        return None
 
-    def _limits(self, processors: int) -> list[tuple[int, Constraints | None]]:
-        """The most blocks with one on each SM, with two and so on, and the variant for so many; None for this one."""
+    def _limits(self, processors: int) -> list[tuple[int | None, int, Constraints | None]]:
+        """The most blocks with one on each SM, with two and so on, and the variant for so many; the number of a
+        parameter, its largest value, and the variant for that. None for this one."""
         clusters = processors // self._parameters.ctas
-        return [(n * clusters, variant) for n, variant in self._deeper]
+        return [*((None, n * clusters, variant) for n, variant in self._deeper), *self._longer]
 
     def _start(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Launch what needs more than its numbers."""
@@ -228,10 +248,10 @@ class GpuExecutable:
         long = any(len(table.addresses) > self.artifact.capacity for table in tables)
         if not self._plain_launch or long:
             return None
-        others: list[tuple[int, Loaded | None]] = []
-        for most, variant in self._limits(driver.device(device).processors) if self._has_depths else []:
+        others: list[tuple[int | None, int, Loaded | None]] = []
+        for index, most, variant in self._limits(driver.device(device).processors) if self._has_variants else []:
             found = self if variant is None else variants.get(variant)
-            others.append((most, None if found is None else (found._parameters, found._kernel(device))))
+            others.append((index, most, None if found is None else (found._parameters, found._kernel(device))))
         try:
             capacity = self.artifact.capacity
             lists = {t.index: TableMemory(t, table, device, capacity) for t, table in zip(self._tables, tables)}

@@ -24,7 +24,7 @@ Blocks = tuple[int, int, int]  # along each axis of a grid
 def launch_stub(
     layout: ParameterLayout,
     kernel: driver.LoadedKernel,
-    others: Sequence[tuple[int, Loaded | None]] = (),
+    others: Sequence[tuple[int | None, int, Loaded | None]] = (),
     least: Sequence[tuple[int, int]] = (),
     lists: Mapping[int, TableMemory] = MappingProxyType({}),
     joined: Sequence[tuple[Blocks, Loaded | None]] = (),
@@ -33,9 +33,9 @@ def launch_stub(
     """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits. ``lists``
     has, for the parameters that are tables by value, the memory of one that differs by addresses.
 
-    ``others`` are variants of it for grids with up to so many blocks, fewest first, and ``joined`` those for as many
-    blocks that keep ``processors`` busy; Python starts those that are None, and what has a smaller value than the
-    ``least`` of a parameter.
+    ``others`` are variants of it for grids with up to so many blocks, or values of the parameter of that number, fewest
+    first, and ``joined`` those for as many blocks that keep ``processors`` busy; Python starts those that are None, and
+    what has a smaller value than the ``least`` of a parameter.
     """
     if not abi.can_pack(layout.formats):
         return None
@@ -63,7 +63,7 @@ def _start(
     body: Body,
     layout: ParameterLayout,
     kernel: driver.LoadedKernel,
-    others: Sequence[tuple[int, Loaded | None]] = (),
+    others: Sequence[tuple[int | None, int, Loaded | None]] = (),
     lists: Mapping[int, TableMemory] = MappingProxyType({}),
 ) -> str:
     """The error number of the launch of ``kernel``, or one of the ``others``."""
@@ -158,13 +158,18 @@ def _call(body: Body, name: str, *arguments: str) -> str:
 
 
 def _variant(
-    body: Body, layout: ParameterLayout, handle: str, others: Sequence[tuple[int, Loaded | None]], config: str
+    body: Body,
+    layout: ParameterLayout,
+    handle: str,
+    others: Sequence[tuple[int | None, int, Loaded | None]],
+    config: str,
 ) -> str:
     """The handle of the variant for the grid; its threads and bytes of shared memory go to ``config``."""
     blocks = body.let(f"mul i64 {body.let('mul i64 %x, %y')}, %z")
     threads, size = str(layout.threads), str(layout.shared_bytes)
-    for most, variant in reversed(others):
-        fits = body.let(f"icmp sle i64 {blocks}, {most}")
+    for index, most, variant in reversed(others):
+        number = blocks if index is None else body.load("i64", "%values", 8 * index)
+        fits = body.let(f"icmp sle i64 {number}, {most}")
         other, like = "null", layout
         if variant is not None and variant[0].launched_like(layout):
             like, kernel = variant

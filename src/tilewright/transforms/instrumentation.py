@@ -68,6 +68,7 @@ PASSES = (
     "inline-fetches",
     "specialize-warps",
     "stage-stores",
+    "keep-rows",
     "pipeline-loads",
     "load-left-operands",
     "prefetch-loads",

@@ -138,10 +138,16 @@ class PtxBackend:
     device = "cpu"
 
     def __init__(
-        self, num_warps: int | None, target: str, capacity: int = 0, realign: bool = False, blocks: int = 0
+        self,
+        num_warps: int | None,
+        target: str,
+        capacity: int = 0,
+        realign: bool = False,
+        blocks: int = 0,
+        steps: int = 0,
     ) -> None:
         self.num_warps, self._target, self.capacity, self.realign = num_warps, target, capacity, realign
-        self.blocks = blocks
+        self.blocks, self.steps = blocks, steps
         self.made: list[PtxExecutable] = []
 
     def unavailable(self) -> str | None:
@@ -156,7 +162,7 @@ class PtxBackend:
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> PtxExecutable:
         warps = options.get("num_warps", self.num_warps)
-        how = Constraints(realign=self.realign, capacity=self.capacity, blocks=self.blocks)
+        how = Constraints(realign=self.realign, capacity=self.capacity, blocks=self.blocks, steps=self.steps)
         made = compile_to_ptx(function, self._target, warps, how=how)
         self.made.append(PtxExecutable(function, made, self))
         return self.made[-1]
@@ -164,11 +170,18 @@ class PtxBackend:
 
 @contextmanager
 def ptx_backend(
-    num_warps: int | None, target: str = "sm_80", *, realign: bool = False, capacity: int = 0, blocks: int = 0
+    num_warps: int | None,
+    target: str = "sm_80",
+    *,
+    realign: bool = False,
+    capacity: int = 0,
+    blocks: int = 0,
+    steps: int = 0,
 ) -> Iterator[str]:
     """The name of a backend that interprets the PTX of kernels, registered meanwhile. With ``realign`` launches copy
-    arrays that the TMA unit cannot read, or that an instruction reads in another order. An SM has so many ``blocks``."""
-    backend = PtxBackend(num_warps, target, capacity, realign, blocks)
+    arrays that the TMA unit cannot read, or that an instruction reads in another order. An SM has so many ``blocks``,
+    and so many ``steps`` of rows are kept there."""
+    backend = PtxBackend(num_warps, target, capacity, realign, blocks, steps)
     name = f"{backend.name}-{num_warps}"
     registry.register_backend(name, lambda: backend)
     try:

@@ -25,7 +25,7 @@ from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, CTAS_OF_SM, DEEPER, MAX_WARPS, MOST_CTAS
+from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, CTAS_OF_SM, DEEPER, KEPT_ROWS, MAX_WARPS, MOST_CTAS
 from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.pipelines import optimize
@@ -135,6 +135,7 @@ def _artifact(
         joined=how.join,
         joinable=tuple(compiled.joinable),
         depths=compiled.distributed.hints.get(DEEPER, ()),
+        kept_rows=compiled.distributed.hints.get(KEPT_ROWS, ()),
     )
 
 

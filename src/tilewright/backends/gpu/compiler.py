@@ -119,7 +119,8 @@ def compile_to_ptx(
         prepared = with_merged_blocks(prepared)
     times.append(time.perf_counter())
     units, room = processor if how.descriptors else None, processor.shared_memory
-    distributed = lower_to_gpu(prepared, num_warps, num_stages, units, room, realign=how.realign, blocks=how.blocks)
+    how_many = {"blocks": how.blocks, "steps": how.steps}
+    distributed = lower_to_gpu(prepared, num_warps, num_stages, units, room, realign=how.realign, **how_many)
     check_registers(distributed)
     times.append(time.perf_counter())
     tables, capacity = tables_of(distributed, how.capacity)

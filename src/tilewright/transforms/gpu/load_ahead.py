@@ -22,6 +22,7 @@ from tilewright.ir.ops.gpu.memory import (
     Barrier,
     GlobalLoad,
     GlobalStore,
+    SharedLoad,
     SharedMemoryOp,
     SharedStore,
 )
@@ -207,9 +208,10 @@ def loads_ahead(loop: For, alias: AliasAnalysis, *, groups: bool = False) -> lis
     multiplies = any(isinstance(op, GpuMma) for op in loop.body.ops)
     copies = not multiplies and any(isinstance(op, AsyncCopy) for op in loop.body.ops)
     through_shared = SharedMemoryOp, AsyncCopy, AsyncWait, AsyncCommit
+    reads = all(isinstance(op, SharedLoad) for op in nested if isinstance(op, through_shared))
     groups = groups and any(isinstance(op, Wgmma) for op in loop.body.ops)
     known = (*through_shared, *(_OF_WARP_GROUPS if groups else ()))
-    others = (Wgmma, *(() if multiplies or copies else through_shared))
+    others = (Wgmma, *(() if multiplies or copies or reads else through_shared))
     if any(isinstance(op, LoopOp) or is_ordered(op) for op in nested) or any(map(has_early_exit, loop.body.ops[:-1])):
         return []
     if not groups and any(isinstance(op, others) for op in nested):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,7 +28,7 @@ from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, AsyncFence
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma, WgmmaWait
 from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, replace_ops, stand_for
-from tilewright.ir.types import SharedType
+from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.fetch_rings import next_slot
 from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead, stores
@@ -96,7 +96,7 @@ class PipelineLoads(InPlacePass):
             function.hints[NUM_STAGES] = max(stages for _, stages in staged.values())
         return replace_ops(function, staged, _pipelined) or changed
 
-    def _stages(self, loop: For, loads: Sequence[_OperandLoad]) -> int:
+    def _stages(self, loop: For, loads: Sequence[OperandLoad]) -> int:
         found = any(x.ahead.numbers for x in loads)
         budget = self.budget * (2 if found or _is_alone(loop) else 1)
         loaded = max(sum(x.type.bytes for x in loads), 1)
@@ -114,12 +114,12 @@ def _is_product(loop: For) -> bool:
     return len(elements) == 1 and elements[0].bytes == 2
 
 
-def _is_shallow(loop: For, loads: Sequence[_OperandLoad]) -> bool:
+def _is_shallow(loop: For, loads: Sequence[OperandLoad]) -> bool:
     """Whether ``loop`` has more stages where few CTAs run, that load little each."""
     return _is_product(loop) and _LITTLE < 2 * sum(x.type.bytes for x in loads) <= 2 * _LITTLE
 
 
-def _pipelined(rewriter: Rewriter, op: For, how: tuple[list[_OperandLoad], int], b: Builder) -> Sequence[Value]:
+def _pipelined(rewriter: Rewriter, op: For, how: tuple[list[OperandLoad], int], b: Builder) -> Sequence[Value]:
     loads, stages = how
     return _Loop(rewriter, op, loads, stages, stages - 1, b).emit()
 
@@ -168,7 +168,7 @@ def _is_alone(loop: For) -> bool:
 _Path = tuple["Permute | Reshape | Cast", ...]  # ops that give a tile another shape, or round its elements
 
 
-def _stages_of_rows(loop: For, loads: Sequence[_OperandLoad], blocks: int) -> int:
+def _stages_of_rows(loop: For, loads: Sequence[OperandLoad], blocks: int) -> int:
     """The stages of ``loop``, without MMA ops, with these loads, of which an SM has so many ``blocks`` (0: many)."""
     loaded = sum(x.type.bytes for x in loads)
     few = min(_UNDER_WAY // (blocks * loaded), _MOST_STAGES) if blocks else 0
@@ -180,31 +180,44 @@ def _stages_of_rows(loop: For, loads: Sequence[_OperandLoad], blocks: int) -> in
     return max(few, min(_ROOM // (ctas * loaded), _ENOUGH), 2 if 2 * loaded <= _TWO else 1)
 
 
-def _deeper_rows(rows: Mapping[For, Sequence[_OperandLoad]], blocks: int) -> int:
+def _deeper_rows(rows: Mapping[For, Sequence[OperandLoad]], blocks: int) -> int:
     """The stages that loops with these loads have with so many ``blocks`` on an SM; 0 if no more than with many."""
     stages = [n for op, x in rows.items() if (n := _stages_of_rows(op, x, blocks)) > _stages_of_rows(op, x, 0)]
     return max(stages, default=0)
 
 
-def _row_loads(function: Function) -> dict[For, list[_OperandLoad]]:
+def _row_loads(function: Function) -> dict[For, list[OperandLoad]]:
     """The loads that can be copied ahead of the loops of a kernel without MMA ops, unless registers have room for them
     several iterations ahead."""
-    if function.ops_of((GpuMma, Wgmma)):
+    if function.ops_of((GpuMma, Wgmma, memory.AsyncCopy)):
         return {}
     alias = AnalysisManager(function).get(AliasAnalysis)
     found = {}
-    for loop in function.walk():
-        if isinstance(loop, For):
-            ahead = loads_ahead(loop, alias)
-            loads = [_OperandLoad(x, ()) for x in ahead if _can_be_copied(x.op, of_row=True)]
-            loads = [x for x in loads if memory.is_vector(x.buffer, x.source, x.op.vector)]
-            if loads and iterations_ahead(loop, ahead, num_warps(function)) == 1:
-                found[loop] = loads
+    for loop in function.ops_of(For):
+        ahead = loads_ahead(loop, alias)
+        loads = copied_rows(ahead)
+        if loads and iterations_ahead(loop, ahead, num_warps(function)) == 1:
+            found[loop] = loads
     return found
 
 
+def copied_rows(loads: Iterable[AheadLoad]) -> list[OperandLoad]:
+    """The ``loads`` of which threads can copy to shared memory what they read."""
+    found = [OperandLoad(x, ()) for x in loads if _can_be_copied(x.op, of_row=True)]
+    return [x for x in found if memory.is_vector(x.buffer, x.source, x.op.vector)]
+
+
+def read_copy(op: memory.GlobalLoad, slot: Value, t: TileType, rewriter: Rewriter, b: Builder) -> Value:
+    """What ``op`` loads, as a tile of type ``t``, from its copy ``slot``, which has zeros where it is padded."""
+    if op.mask is None or _is_zero(op.padding):
+        return b.emit(memory.SharedLoad, slot, type=t, vector=op.vector)
+    assert op.padding is not None
+    padding = rewriter.value(op.mask), rewriter.value(op.padding)
+    return b.emit(memory.PaddedLoad, slot, *padding, type=t, vector=op.vector)
+
+
 @dataclass(frozen=True)
-class _OperandLoad:
+class OperandLoad:
     """A load, and the conversions that make operands of it, with the ops between them that give it another shape. With
     none it is read as it was loaded."""
 
@@ -272,7 +285,7 @@ def _after(path: _Path, layout: LinearLayout) -> LinearLayout:
     return layout
 
 
-def _operand_loads(loop: For, alias: AliasAnalysis, rounds: bool) -> list[_OperandLoad]:
+def _operand_loads(loop: For, alias: AliasAnalysis, rounds: bool) -> list[OperandLoad]:
     """The loads of ``loop`` that can run ahead: of operands, which one instruction ``rounds`` or several, of what else
     it loads 16 bytes at once, and of vectors that change a state to which its only MMA op adds."""
     body = loop.body
@@ -303,7 +316,7 @@ def _operand_loads(loop: For, alias: AliasAnalysis, rounds: bool) -> list[_Opera
             uses = [use for use in found_uses if use is not None]
             rounded = any(isinstance(step, Cast) for _, path in uses for step in path)
             operand = len(uses) == len(found_uses) and not (rounded and few_uses)
-            load = _OperandLoad(ahead, tuple(uses) if operand else ())
+            load = OperandLoad(ahead, tuple(uses) if operand else ())
             pays = load.uses or vector or op.vector * op.result.tile.element.bytes == max(COPY_BYTES)
             if pays and memory.is_vector(load.buffer, load.source, op.vector):
                 found.append(load)
@@ -340,7 +353,7 @@ def _operand_uses(value: Value, path: _Path = ()) -> Iterator[tuple[ConvertLayou
 class _Ring:
     """The buffer of a load: as many copies as there are stages."""
 
-    load: _OperandLoad | _StagedLoad
+    load: OperandLoad | _StagedLoad
     buffer: Value
 
 
@@ -348,7 +361,7 @@ class _Loop:
     """One pipelined loop, whose loads run ``ahead`` so many iterations, and have ``stages`` copies."""
 
     def __init__(
-        self, outer: Rewriter, op: For, loads: Sequence[_OperandLoad | _StagedLoad], stages: int, ahead: int, b: Builder
+        self, outer: Rewriter, op: For, loads: Sequence[OperandLoad | _StagedLoad], stages: int, ahead: int, b: Builder
     ) -> None:
         self.outer = outer
         self.op = op
@@ -439,15 +452,11 @@ class _Loop:
         layout = _after(path, ring.load.type.layout)
         t = SharedType(ring.load.type.dtype, layout) if path else None
         slot = b.emit(memory.SharedCopy, ring.buffer, reading, type=t)
-        if isinstance(op, (ConvertLayout, memory.GlobalLoad)):
-            vector = op.vector if isinstance(op, memory.GlobalLoad) else 1
+        if isinstance(op, memory.GlobalLoad):
+            return read_copy(op, slot, op.result.tile, self.outer, b)
+        if isinstance(op, ConvertLayout):
             found = op.result.tile
-            as_read = found.with_dtype(ring.load.type.dtype)
-            if isinstance(op, memory.GlobalLoad) and op.mask is not None and not _is_zero(op.padding):
-                assert op.padding is not None
-                padding = self.outer.value(op.mask), self.outer.value(op.padding)
-                return b.emit(memory.PaddedLoad, slot, *padding, type=as_read, vector=vector)
-            loaded = b.emit(memory.SharedLoad, slot, type=as_read, vector=vector)
+            loaded = b.emit(memory.SharedLoad, slot, type=found.with_dtype(ring.load.type.dtype))
             return loaded if loaded.type == found else b.emit(Cast, loaded, dtype=found.element)
         if isinstance(op, StageOperand) and ring.load.ahead is None:
             value = self.outer.value(op.value)
