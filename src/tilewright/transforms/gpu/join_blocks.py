@@ -21,6 +21,7 @@ _ELEMENTS, _LONGEST = (
     128 * 256,
     256,
 )  # of a sum, and along an axis of it; half of that beside others, or what is gathered
+_SUFFICIENT = 128 * 128  # elements, of which an SM holds two: benchmarks/results/gpu_products.md
 _BYTES = 48 << 10  # of both operands of a step, of which four have room then
 
 
@@ -59,7 +60,7 @@ def joinable(function: Function) -> tuple[Blocks, ...]:
 def _growing(function: Function, mma: Mma, most: int, longest: int) -> Iterator[Blocks]:
     (*batches, rows, columns), (depth, size) = mma.acc.tile.shape, (mma.x.tile.shape[-1], mma.x.tile.element.bytes)
     computed = [not isinstance(operand_source(v), LoadView) for v in (mma.x, mma.y)]
-    if batches or size > 2 or all(computed):
+    if batches or size > 2 or all(computed) or (not any(computed) and rows * columns >= _SUFFICIENT):
         return
     blocks, along = [1, 1, 1], _axes_of_grid(function, mma)
     for axis in (0, 1) if computed == [False, True] else (1, 0):
