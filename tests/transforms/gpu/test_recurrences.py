@@ -147,3 +147,22 @@ def test_numbers_of_pages_are_loaded_ahead_in_a_loop_with_a_branch() -> None:
             ct.launch(None, (1,), pages, (numbers, x, y, 200, out, 32, 16), backend=backend)
     for out in found[:2]:
         np.testing.assert_array_equal(out, found[2])
+
+
+@ct.kernel
+def converted(q, k, v, out, M: ct.Constant[int], D: ct.Constant[int], T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    """Attention to keys and values of 8 bits, which threads convert."""
+    queries, result = ct.load(q, (0, 0), (M, D)), ct.zeros((M, D), ct.float32)
+    for j in range(ct.cdiv(k.shape[0], T)):
+        keys = ct.load(k, (j, 0), (T, D)).astype(q.dtype)
+        weights = ct.exp2(ct.mma(queries, ct.transpose(keys), ct.zeros((M, T), ct.float32)))
+        result = ct.mma(weights.astype(q.dtype), ct.load(v, (j, 0), (T, D)).astype(q.dtype), result)
+    ct.store(out, (0, 0), result)
+
+
+def test_keys_and_values_of_8_bits_of_few_queries() -> None:
+    """Both operands of a transposed MMA op are in shared memory."""
+    k = np.zeros((256, 128), np.int8)
+    arrays = np.zeros((16, 128), BF16), k, k.copy(), np.zeros((16, 128), np.float32)
+    function = specialization(converted, (*arrays, 16, 128, 64), "reference").function
+    assert "wgmma" in compile_to_ptx(function, "sm_90", None).ptx

@@ -116,7 +116,8 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     loaded = _loaded_beside(function, after=False)
     words = _words_with(mmas, loaded, warps) + _WORDS_BESIDE_ATTENTION
     if turned:  # of which the sums are needed when those of others are not
-        beside = live_sums([op for op in mmas if op.block is turned[0].block]) + max(op.x.tile.size // 2 for op in last)
+        beside = live_sums([op for op in mmas if op.block is turned[0].block])
+        beside += max((op.x.tile.size // 2 for op in last if isinstance(op.x.type, TileType)), default=0)
         words = beside // (LANES * warps) + _WORDS_BESIDE_ATTENTION
     words += _WORDS_BESIDE_LOADS * (bool(loaded) + any(t.element.bytes < 4 for t in loaded))
     ctas = range(function.hints.get(MOST_CTAS, _MOST_CTAS), 1, -1)
