@@ -77,6 +77,7 @@ PASSES = (
     "order-blocks",
     "merge-blocks",
     "pair-accesses",
+    "duplicate-loads",
     "partial-maxima",
     "gather-atomics",
     "partial-sums",

@@ -11,6 +11,7 @@ from support.gpu_products import BF16, E4M3, Product, matmul, persistent
 from support.passes import check
 from support.ptx.backend import ptx_backend
 
+import tilewright as ct
 from tilewright.ir.core import Function
 from tilewright.ir.ops.linear import Mma
 from tilewright.transforms.gpu.widen_steps import WidenSteps
@@ -64,6 +65,43 @@ OTHERS = [
 @pytest.mark.parametrize("product", OTHERS, ids=str)
 def test_other_loops_stay(product: Product) -> None:
     assert depths(product, matmul) == [product.tile[2]]
+
+
+def computed(a, factor, scales, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.maximum(ct.load(a, (0, k), (M, K)), 0) * factor
+        total = ct.mma(x.astype(a.dtype), ct.load(b, (k, 0), (K, N)) * ct.load(scales, (k,), (K,))[:, None], total)
+    ct.store(c, (0, 0), total)
+
+
+def moved(a, factor, scales, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """What is added depends on the step."""
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (0, k), (M, K)) + ct.full((M, K), k, a.dtype)
+        total = ct.mma(x, ct.load(b, (k, 0), (K, N)), total)
+    ct.store(c, (0, 0), total)
+
+
+@pytest.mark.parametrize("kernel, widened", [(computed, [64, 32]), (moved, [32])])
+@pytest.mark.parametrize("steps", [1, 3, 4])
+def test_operands_that_are_computed(kernel: Any, widened: list[int], steps: int) -> None:
+    rng = np.random.default_rng(steps)
+    a, b = (rng.integers(-2, 3, shape).astype(BF16) for shape in ((64, 32 * steps), (32 * steps, 64)))
+    scales, out = rng.integers(-1, 3, 32 * steps).astype(BF16), {}
+    fresh, found = ct.kernel(kernel), list[Function]()
+
+    def see(name: str, function: Function) -> None:
+        if name == WidenSteps.name:
+            found.append(function)
+
+    with observed_passes(see), interpreter_backend(None, target="sm_90") as gpu, ptx_backend(None, "sm_90") as ptx:
+        for backend in ("reference", gpu, ptx):
+            out[backend] = np.zeros((64, 64), np.float32)
+            ct.launch(None, (1,), fresh, (a, 2.0, scales, b, out[backend], 64, 64, 32), backend=backend)
+            np.testing.assert_array_equal(out[backend], out["reference"])
+    assert [op.x.tile.shape[1] for op in found[-1].ops_of(Mma)] == widened
 
 
 ARRAY = "view<f16,[?,?],[?,1],i32>"

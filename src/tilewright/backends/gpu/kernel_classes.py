@@ -17,7 +17,7 @@ from tilewright.ir.dtypes import float32, float64
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu.wgmma import ROWS
 from tilewright.ir.ops.linear import Mma, MmaOp
-from tilewright.ir.ops.memory import Load, LoadView
+from tilewright.ir.ops.memory import Load
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.transforms.canonicalize import Canonicalize
 from tilewright.transforms.expand_views import ExpandViews
@@ -36,9 +36,10 @@ from tilewright.transforms.pipelines import optimize, run_passes
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here: all of GPUs with a memory for accumulators,
-    which only others use; on Hopper those whose operands of 16 bits are both computed, and not only converted, but none
-    of a kernel with lists, which only here launches pass without a copy; on other GPUs those with operands that lie in
-    memory so that threads load less than four bytes at once. See benchmarks/results/gpu_products.md."""
+    which only others use; on Hopper those that warp groups do not multiply, but for small ones, and those whose right
+    operand is converted from what threads gather, but none of a kernel with lists, which only here launches pass
+    without a copy; on other GPUs those with operands that lie in memory so that threads load less than four bytes at
+    once. See benchmarks/results/gpu_products.md."""
     mmas = function.ops_of(MmaOp)
     if not mmas or not all(op.x.tile.element.is_floating for op in mmas):
         return False
@@ -65,8 +66,7 @@ def _is_loaded_singly(function: Function, target: GpuTarget) -> bool:
 
 def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
     """Whether warp groups do not multiply all MMA ops, which may be divided and transposed for them, but for small ones
-    and all of float32 and float64, or threads compute both operands of 16 bits, or convert a right one from what they
-    gather."""
+    and all of float32 and float64, or threads convert a right operand of 16 bits from what they gather."""
     optimized = with_resolved_hints(optimize(function), target)
     divided = reshaped(run_passes(optimized, (SplitMma(target), SplitSteps())), TransposeMma(registers=True))
     divided = run_passes(divided, (LegalizeMma(),))
@@ -78,9 +78,6 @@ def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
         elif isinstance(op, Mma) and op.y.tile.element.bytes == 2:
             left, right = choice.mmas[op]
             cast = isinstance(op.y.op, Cast) and isinstance(operand_source(op.y), Load)
-            computed = op.y in choice.staged and choice.staged[op.y].load is None
-            if left is right is None and computed and not isinstance(operand_source(op.y), LoadView):
-                return True
             if cast and left is not None and right is None:
                 return True
     return False

@@ -170,15 +170,32 @@ class _Pending:
 
     def multiply(self, op: Wgmma | Tcgen05Mma, accesses: Sequence[_Access]) -> None:
         """``op`` begins. Where it waits for those of iterations before, these have read what they multiply."""
-        assert op.block is not None
-        mmas = mmas_of(op.block)
-        if isinstance(op, Wgmma) and op.pending and op is mmas[-1]:
-            behind = -(-op.pending // len(mmas))
-            done = {a for a in self.multiplied if a.slot is not None and a.slot.behind >= behind}
-            self.multiplied -= done
-            self.pending |= done
+        if isinstance(op, Wgmma) and op.pending:
+            self.pending |= self._done(op, op.pending, 1)
         if isinstance(op, Tcgen05Mma) or op.pending != 0:
             self.multiplied.update(accesses)
+
+    def wait(self, op: WgmmaWait | Tcgen05Wait) -> None:
+        """``op`` waits, as if the warp groups read now what they multiply."""
+        if isinstance(op, WgmmaWait) and op.pending:
+            self.pending |= self._done(op, op.pending, 0)
+        self.pending |= self.multiplied
+        if isinstance(op, WgmmaWait) and not op.pending:
+            self.multiplied.clear()
+
+    def _done(self, op: Wgmma | WgmmaWait, in_flight: int, begun: int) -> set[_Access]:
+        """What MMA ops have read that are done where ``op`` leaves so many ``in_flight``: of those iterations before
+        which as many began since, with ``op`` itself if it has ``begun`` one. It is multiplied no more."""
+        assert op.block is not None
+        ops = op.block.ops
+        mmas, begun = len(mmas_of(op.block)), begun + sum(isinstance(o, Wgmma) for o in ops[: ops.index(op)])
+        if not mmas:
+            return set()
+        behind = 1 + max(-(-(in_flight - begun) // mmas), 0)
+        slots = [a for a in self.multiplied if a.slot is not None and a.slot.loop.body is op.block]
+        done = {a for a in slots if a.slot is not None and a.slot.behind >= behind}
+        self.multiplied -= done
+        return done
 
 
 class _Dependences(DependenceWalk[_Pending]):
@@ -225,9 +242,7 @@ class _Dependences(DependenceWalk[_Pending]):
                 state.leaving.clear()
             return
         if isinstance(op, (WgmmaWait, Tcgen05Wait)):
-            state.pending |= state.multiplied  # as if the warp groups read it now
-            if isinstance(op, WgmmaWait) and not op.pending:
-                state.multiplied.clear()
+            state.wait(op)
             return
         accesses = list(self._accesses(op))
         found = [(a, p) for a in accesses for p in state.pending if a.depends_on(p)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -23,11 +23,12 @@ from tilewright.ir.ops.gpu import mma
 from tilewright.ir.ops.gpu.tma import can_part, swizzle_of
 from tilewright.ir.ops.gpu.wgmma import INTERLEAVED, Interleave, LoadFetched, Wgmma, left_layout, wgmma_layout
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
-from tilewright.ir.ops.shape import Broadcast, Cat, Extract, Insert, Permute, Reshape
+from tilewright.ir.ops.shape import Cat, Extract, Insert, Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.mma_loops import is_by_element, readers, turns_from
-from tilewright.transforms.gpu.operand_layouts import layout_before, multiplied_by
+from tilewright.transforms.gpu.operand_layouts import layout_before
+from tilewright.transforms.gpu.used_beside import longer_axes, used_beside
 
 VECTOR_BYTES = 16  # the widest access of a thread
 _FEW_REGISTERS = 8  # of a thread
@@ -35,7 +36,6 @@ _LEAST_ROWS, _LEAST_COLUMNS = 16, 8  # of a product of float32 for tensor cores:
 _WORD = 4  # bytes
 _VECTOR_ELEMENTS = 4  # of tiles that no access to memory has a say in
 _Shape = tuple[int, ...]
-_BESIDE = Mma, Wgmma, memory.Load, LoadFetched
 
 
 def widest_access(op: memory.PointerMemoryOp, contiguity: Contiguity) -> tuple[tuple[int, ...], int]:
@@ -85,7 +85,7 @@ class AccessLayouts:
         if isinstance(op, memory.Load) and is_factor(op.result):
             self._own[op] = blocked(t.shape, order, vector, self.warps)
             return
-        if isinstance(op, memory.Load) and (beside := _used_beside(op, self._states)) is not None:
+        if isinstance(op, memory.Load) and (beside := self._used_beside(op)) is not None:
             if isinstance(beside[0], memory.Load) or beside[0].spec.elementwise:
                 self._beside[op] = beside  # whose layout is known when all have voted
             elif (layout := self._as_used(op, *beside)) is not None:
@@ -95,6 +95,10 @@ class AccessLayouts:
         votes[order] = votes.get(order, 0) + t.size * size
         key = t.shape, fastest
         self._vectors[key] = max(self._vectors.get(key, 1), vector)
+
+    def _used_beside(self, op: memory.Load) -> tuple[Op, _Shape, int] | None:
+        """See ``used_beside``, of what ``op`` loads in each step of a loop."""
+        return used_beside(op.result, self._states) if isinstance(op.parent, LoopOp) else None
 
     def of(self, op: memory.PointerMemoryOp) -> LinearLayout:
         """The layout in which ``op`` accesses memory."""
@@ -113,7 +117,7 @@ class AccessLayouts:
             home = self.cores.home(other)
         elif isinstance(other, Wgmma):
             home = other.sum_layout(self.warps)
-            if _longer_axes(home.shape) != _longer_axes(shape):
+            if longer_axes(home.shape) != longer_axes(shape):
                 home = left_layout(other.x.tile.shape, self.warps)
         else:
             home = self.layout(shape)
@@ -126,9 +130,9 @@ class AccessLayouts:
         which what is loaded of them has in the cache."""
         for op in accesses:
             if op.spec.effect & Effect.WRITE:
-                shape, most = _longer_axes(op.ptrs.tile.shape), widest_access(op, self.contiguity)[1]
+                shape, most = longer_axes(op.ptrs.tile.shape), widest_access(op, self.contiguity)[1]
                 for key, vector in self._vectors.items():
-                    if _longer_axes(key[0]) == shape:
+                    if longer_axes(key[0]) == shape:
                         self._vectors[key] = min(vector, most)
 
     def keep(self, shape: _Shape, layout: LinearLayout) -> bool:
@@ -152,49 +156,6 @@ class AccessLayouts:
             reduced = (shape, order[0]) in self._reduced
             self._layouts[shape] = blocked(shape, order, vector, self.warps, across, rows_apart=reduced)
         return self._layouts[shape]
-
-
-def _longer_axes(shape: _Shape) -> _Shape:
-    return tuple(n for n in shape if n > 1)
-
-
-def _used_beside(op: memory.Load, states: Collection[_Shape]) -> tuple[Op, _Shape, int] | None:
-    """What makes the tile whose rows or columns, along the other axis, are combined with what ``op`` loads in each step
-    of a loop, such as scales of an accumulator or what changes one of ``states``, or are found by it, and its shape
-    there; None for other uses."""
-    pending = [op.result] if isinstance(op.parent, LoopOp) else []
-    while len(pending) == 1:
-        value = pending.pop()
-        for user in value.users:
-            if isinstance(user, Broadcast):
-                others = [v.op for after in user.result.users if after.spec.elementwise for v in after.operands]
-                others = [_loaded_as(o) for o in others if o is not None and o is not user]
-                multiplied = multiplied_by(user.result)
-                found: list[Op | None] = [*others, _found_by(user.result), multiplied]
-                other: Op | None = next((o for o in found if isinstance(o, _BESIDE)), None)
-                if other is None and user.shape in states:
-                    other = next((o for o in user.result.users if o.spec.elementwise), None)
-                axes = [k for k, (a, b) in enumerate(zip(value.tile.shape, user.shape)) if a != b]
-                if other is None or len(axes) != 1:
-                    return None
-                made = multiplied.x if other is multiplied and multiplied is not None else other.results[0]
-                alike = _longer_axes(made.tile.shape) == _longer_axes(user.shape)
-                return (other, user.shape, axes[0]) if alike else None
-            if user.spec.elementwise or isinstance(user, Reshape):
-                pending.append(user.results[0])
-    return None
-
-
-def _found_by(index: Value) -> memory.Load | None:
-    """The load whose addresses are computed from ``index``, element by element; None if there is none."""
-    made = reachable([index], lambda v: [r for op in v.users if op.spec.elementwise for r in op.results])
-    loads = [op for v in made for op in v.users if isinstance(op, memory.Load) and v is op.ptrs]
-    return loads[0] if loads else None
-
-
-def _loaded_as(op: Op) -> Op:
-    """What makes the tile that ``op`` converts, or gives another shape."""
-    return _loaded_as(op.x.op) if isinstance(op, (Cast, Reshape)) and op.x.op is not None else op
 
 
 def _turned(function: Function) -> dict[_Shape, tuple[int, int]]:

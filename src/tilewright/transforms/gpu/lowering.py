@@ -21,6 +21,7 @@ from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, Allocat
 from tilewright.transforms.gpu.allocate_shared import shared_bytes as shared_bytes_of
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
+from tilewright.transforms.gpu.duplicate_loads import DuplicateLoads
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.gather_atomics import GatherAtomics
 from tilewright.transforms.gpu.hoist_loads import HoistLoads, HoistLoadsOverLoops
@@ -97,6 +98,7 @@ def passes_to_gpu(
         *_TO_ADDRESSES,
         LoopInvariantCodeMotion(),
         PairAccesses(),  # which asks for strides and extents outside of what it changes
+        DuplicateLoads(),  # each of which then has a layout of its own
         AssignLayouts(num_warps, shared_bytes, fp8, f32),
         PartialMaxima(),
         PartialSums(),  # of reductions, along axes that layouts distribute

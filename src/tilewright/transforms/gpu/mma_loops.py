@@ -8,7 +8,7 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.memory import SharedInsert, SharedLoad
 from tilewright.ir.ops.gpu.tiles import Splat
-from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
+from tilewright.ir.ops.gpu.wgmma import ROWS, StageOperand, Wgmma
 from tilewright.ir.ops.shape import Constant, Permute, Reshape
 from tilewright.ir.reachable import operands_within, reachable
 from tilewright.ir.types import SharedType, TileType
@@ -16,6 +16,9 @@ from tilewright.ir.types import SharedType, TileType
 # Both MMA ops of an element of the scores take as long as an exponential, with so many of k together. Turns pay for
 # attention of width 64 on an H100, not for 128 and 256: benchmarks/results/gpu_attention.md.
 _MOST_DEPTH = 128
+# Where threads compute the right operand, too, halves of the left one give 363 TFLOP/s for tiles of 128x128x64, where
+# the whole one gives 343, and 338 and 415 with 256 columns, 241 and 326 with 64 rows: ``benchmarks/gpu_operands.py``.
+_MOST_COLUMNS = 128
 LEAST_DEPTH = 64  # bytes along k, of which threads load one half while the other one is multiplied
 
 
@@ -41,8 +44,13 @@ def takes_turns(loop: For) -> bool:
 def loaded_left(mma: Wgmma) -> tuple[SharedLoad, list[Op]] | None:
     """What loads the left operand of ``mma`` from where it was fetched, and what makes it of that for ``mma`` alone, in
     order: it computes each element, and sees transposed those of 32 bits, which warp groups read in shared memory along
-    k alone. There are two halves of it along k; the right one is fetched, too, and may be put back where that was."""
-    if not isinstance(mma.x.type, TileType) or (isinstance(mma.y.op, StageOperand) and mma.y.op.buffer is None):
+    k alone. There are two halves of it along k; the right one is fetched, too, and may be put back where that was, or,
+    for several warp groups and few columns, elsewhere."""
+    if not isinstance(mma.x.type, TileType):
+        return None
+    rows, columns = mma.acc.tile.shape
+    elsewhere = isinstance(mma.y.op, StageOperand) and mma.y.op.buffer is None
+    if elsewhere and (rows <= ROWS or columns > _MOST_COLUMNS):
         return None
     if mma.x.tile.shape[1] * mma.x.tile.element.bytes < LEAST_DEPTH:
         return None
@@ -58,7 +66,7 @@ def loaded_left(mma: Wgmma) -> tuple[SharedLoad, list[Op]] | None:
     if not moved or not all(op in made and op.block is mma.block for op in between):
         return None
     others = [v for op in between for v in op.operands if v not in after and not isinstance(v.op, (Constant, Splat))]
-    if others and mma.x.tile.shape[1] * mma.x.tile.element.bytes > LEAST_DEPTH:
+    if others and not elsewhere and mma.x.tile.shape[1] * mma.x.tile.element.bytes > LEAST_DEPTH:
         return None  # no gain: benchmarks/gpu_operands.py
     assert mma.block is not None
     return loads[0], sorted(between, key=mma.block.ops.index)
