@@ -139,11 +139,20 @@ def in_place(a: Any, b: Any, more: Any, c: Any, M: ct.Constant[int], N: ct.Const
     ct.store(c, (i, j), total)
 
 
+def repeated(a: Any, b: Any, more: Any, c: Any, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]) -> None:
+    """Blocks of a column that store the same."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        total = ct.mma(ct.load(a, (j, k), (M, K)), ct.transpose(ct.load(b, (j, k), (N, K))), total)
+    ct.store(c, (i, j), total)
+
+
 def test_blocks_that_stay_apart() -> None:
     """Along the axis whose number is computed with, or where one could wait for another one."""
     arguments = made(256, 256, (64, 64, 64), left=False, right=False)[:-2]
     assert joinable(specialized(numbered, arguments)) == ((1, 2, 1), (1, 4, 1))
-    assert joinable(specialized(in_place, arguments)) == ()
+    assert joinable(specialized(in_place, arguments)) == joinable(specialized(repeated, arguments)) == ()
 
 
 @pytest.mark.parametrize("blocks", [(2, 1, 1), (1, 2, 1)])

@@ -19,6 +19,7 @@ class TileJoiner(TileSplitter):
     def __init__(self, function: Function, grid: int) -> None:
         axes = {op: _axis_of(op, grid) for op in function.ops_of(memory.StoreView)}
         super().__init__(function, axes)
+        self._grid = grid
         numbers = [op for op in function.ops_of((memory.Bid, memory.NumBlocks)) if op.axis == grid]
         for number in numbers:
             for user in number.result.users:
@@ -41,7 +42,7 @@ class TileJoiner(TileSplitter):
         view = op.view.op
         assert isinstance(view, memory.MakePartitionView)
         t, index = view.type, op.indices[axis]
-        if t.steps != t.tile_shape or not isinstance(index.op, memory.Bid):
+        if t.steps != t.tile_shape or not isinstance(index.op, memory.Bid) or index.op.axis != self._grid:
             raise CannotSplit
         shape = tuple(self._resized(n) if k == axis else n for k, n in enumerate(t.tile_shape))
         joined = replace(t, tile_shape=shape, steps=shape)
