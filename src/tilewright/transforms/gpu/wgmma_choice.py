@@ -29,6 +29,7 @@ from tilewright.ir.ops.shape import Constant, Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType
 from tilewright.transforms.gpu.mma_loops import LEAST_DEPTH
+from tilewright.transforms.gpu.put_order import stored_apart
 from tilewright.transforms.gpu.staged_operands import (
     Staged,
     divides_columns,
@@ -128,7 +129,7 @@ def choose(function: Function, options: Options) -> Choice:
             found[op], warps = operands, needed
     _drop_shared_loads(found, made, reasons)
     puts = [op for op in plan.descriptors if isinstance(op, (StoreView, AtomicView))]
-    stores = frozenset(op for op in puts if _can_put(op, plan.descriptors[op]))
+    stores = stored_apart(function, {op for op in puts if _can_put(op, plan.descriptors[op])})
     facts = AnalysisManager(function).get(IntegerRanges)
     multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
     inside = _inside(found) | _paths(found, made)

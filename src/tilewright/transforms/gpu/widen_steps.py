@@ -54,7 +54,7 @@ def _axes_of_k(loop: For) -> dict[Op, int] | None:
             alone = list(op.acc.users) == [op] and list(op.result.users) == [loop.body.terminator]
             along_k = [axes.get(v.op) if v.op is not None else None for v in (op.x, op.y)] == [1, 0]
             axis = 0 if alone and along_k else None
-        elif isinstance(op, Continue) or all(_is_uniform(v) for v in op.results):
+        elif isinstance(op, Continue) or (op.results and all(_is_uniform(v) for v in op.results)):
             continue
         elif op.spec.elementwise:
             found = {None if v.op is None else axes.get(v.op) for v in op.operands if not _is_uniform(v)}
