@@ -71,7 +71,7 @@ int main() {
 """
 MARKED = """#include <cuda_runtime.h>
 #ifdef __CUDA_ARCH__
-__device__ unsigned special() { unsigned r; asm("mov.u32 %0, %smid;" : "=r"(r)); return r; }
+__device__ unsigned special() { unsigned r; asm("mov.u32 %0, %pm0;" : "=r"(r)); return r; }
 #else
 unsigned special() { return 0; }
 #endif
