@@ -91,6 +91,11 @@ class Recorder(Driver):
         return 0
 
 
+def load(kernel: GpuExecutable, handle: int, on: Recorder) -> None:
+    """Have ``kernel`` on the first device, as the entry ``handle``."""
+    kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(handle), device=on)  # type: ignore[assignment]
+
+
 class Case(NamedTuple):
     artifact: Artifact
     values: tuple[Any, ...]
@@ -209,8 +214,8 @@ def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: py
     ):
         constraints = dataclasses.replace(FIRST, stages=stages, blocks=blocks)
         variants[constraints] = GpuExecutable(function, Artifact(other, ("u64",), (), 0), constraints, dict)
-        variants[constraints]._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(handle), device=on)  # type: ignore[assignment]
-    kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
+        load(variants[constraints], handle, on)
+    load(kernel, HANDLE, on)
     found = kernel.launch_stub(0, (), variants)
     assert found is not None
     enter = entered(found)
@@ -229,13 +234,13 @@ def test_neighbouring_blocks_of_large_grids_are_joined(monkeypatch: pytest.Monke
     function: Any = SimpleNamespace(name="kernel", params=())
     plain = Artifact(GpuBinary(b"", "kernel", 128, 1, 0, ()), ("u64",), (), 0, joinable=((1, 2, 1), (2, 2, 1)))
     kernel = GpuExecutable(function, plain, FIRST, dict)
-    kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
+    load(kernel, HANDLE, on)
     wanted = {(8, 10, 1): (2, 2, 1), (5, 2, 2): (1, 2, 1), (5, 3, 2): None, (2, 8, 1): None, (6, 8, 1): None}
     found = [kernel.variant_for(grid, 10) for grid in wanted]
     assert [None if variant is None else variant.join for variant in found] == list(wanted.values())
     assert found[0] is not None
     other = GpuExecutable(function, dataclasses.replace(plain, joined=(2, 2, 1), joinable=()), found[0], dict)
-    other._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(24), device=on)  # type: ignore[assignment]
+    load(other, 24, on)
     other.launch((8, 10, 1), LaunchArguments((16,), (), 0, 0))
     stub = kernel.launch_stub(0, (), {found[0]: other})
     assert stub is not None
@@ -260,8 +265,8 @@ def test_the_variant_for_rows_of_a_length_is_launched(monkeypatch: pytest.Monkey
     for handle, changed in ((24, {"stages": 8, "blocks": 1}), (32, {"steps": 4})):
         constraints = dataclasses.replace(FIRST, **changed)
         variants[constraints] = GpuExecutable(function, Artifact(binary, ("u64",), (), 0), constraints, dict)
-        variants[constraints]._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(handle), device=on)  # type: ignore[assignment]
-    kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
+        load(variants[constraints], handle, on)
+    load(kernel, HANDLE, on)
     found = kernel.launch_stub(0, (), variants)
     assert found is not None
     enter = entered(found)
@@ -282,7 +287,7 @@ def test_small_values_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> Non
     binary = GpuBinary(b"", "kernel", 128, 1, 0, ())
     kernel = GpuExecutable(function, Artifact(binary, ("i64", "i64"), (), 0), FIRST, dict)
     kernel.least = [(0, 0), (1, 1)]
-    kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
+    load(kernel, HANDLE, on)
     found = kernel.launch_stub(0, (), {})
     assert found is not None
     enter = entered(found)
@@ -304,7 +309,7 @@ def test_tables_by_value_are_those_of_python(monkeypatch: pytest.MonkeyPatch, co
     binary = GpuBinary(b"", "kernel", 128, 1, 0, ())
     artifact = Artifact(binary, ("i32", "u64", "f32"), (), 0, tables=(table,), capacity=4)
     kernel = GpuExecutable(SimpleNamespace(name="kernel", params=()), artifact, FIRST, dict)  # type: ignore[arg-type]
-    kernel._loaded[0] = SimpleNamespace(handle=ctypes.c_void_p(HANDLE), device=on)  # type: ignore[assignment]
+    load(kernel, HANDLE, on)
     rows = np.array([[0, 9 + i, 48, 64, 1] for i in range(count)], np.int64)
     found = kernel.launch_stub(0, [ListTable(rows, [BASE] * count)], {})
     assert (found is None) == (count > 4)

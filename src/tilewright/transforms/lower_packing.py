@@ -32,7 +32,6 @@ class LowerPacking(InPlacePass):
     in_memory: bool = False
 
     def change(self, function: Function) -> bool:
-        """Never fails."""
         return lower_ops(function, {Pack: self._pack, Unpack: self._unpack})
 
     def _pack(self, op: Pack, b: Builder) -> Value | None:

@@ -17,10 +17,8 @@ from tilewright.transforms.pipelines import optimize
 
 Blocks = tuple[int, int, int]  # of the grid, along each of its axes
 
-_ELEMENTS, _LONGEST = (
-    128 * 256,
-    256,
-)  # of a sum, and along an axis of it; half of that beside others, or what is gathered
+_ELEMENTS = 128 * 256  # of a sum
+_LONGEST = 256  # along an axis of it; half of that beside others, or what is gathered
 _SUFFICIENT = 128 * 128  # elements, of which an SM holds two: benchmarks/results/gpu_products.md
 _BYTES = 48 << 10  # of both operands of a step, of which four have room then
 

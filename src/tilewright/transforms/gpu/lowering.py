@@ -89,9 +89,8 @@ def passes_to_gpu(
 
     Loads for MMA ops run ``num_stages`` - 1 iterations ahead; with 1 not at all. Without, as many as suit them,
     and a grid that puts no more than so many ``blocks`` on an SM (0: many). So many ``steps`` of rows that loops read
-    again are kept. With ``fp8`` and ``f32`` tensor cores
-    multiply that; one instruction ``rounds`` to tfloat32, and one ``prefetches`` rows. With ``tensor_memory`` sums of
-    MMA ops of warp groups are there.
+    again are kept. With ``fp8`` and ``f32`` tensor cores multiply that; one instruction ``rounds`` to tfloat32, and one
+    ``prefetches`` rows. With ``tensor_memory`` sums of MMA ops of warp groups are there.
     """
     return (
         LowerMmaScaled(),
