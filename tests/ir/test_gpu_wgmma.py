@@ -101,7 +101,7 @@ def test_parts() -> None:
         ("gpu.fetch(%0, [%", "gpu.fetch(%0, [%3, %", "3 coordinates for 2 axes"),
         ("gpu.fetch(%0,", "gpu.fetch(%3,", "is no tensor map"),
         ("box = (128, 16)", "box = (256, 16)", "in boxes"),
-        ("{inner = 1}", "{inner = 2}", "along 2"),
+        ("{inner = 1,", "{inner = 2,", "along 2"),
     ],
 )
 def test_malformed_copies(old: str, new: str, message: str) -> None:

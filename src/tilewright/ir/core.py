@@ -138,6 +138,14 @@ class Op:
         """The op in a region of which this one is; None at the top of a function."""
         return None if self.block is None else self.block.parent
 
+    @property
+    def ancestors(self) -> Iterator[Op]:
+        """The ops in whose regions this one is, from the inside out."""
+        op = self.parent
+        while op is not None:
+            yield op
+            op = op.parent
+
     def ancestor_in(self, block: Block) -> Op | None:
         """The op of ``block`` that this op is, or that it is nested in; None when it is outside of the block."""
         op: Op | None = self

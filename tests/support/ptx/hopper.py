@@ -171,7 +171,9 @@ def bulk(cta: Cta, i: Instruction, chosen: Array) -> None:
             adds = i.opcode[1] == "reduce"
             if adds and ("add" not in i.opcode or found.op.dtype is not dtypes.float32):
                 raise Unknown(i.text)
-            cta.bulk_stores.begin(one, partial(_finish_store, cta, places, inside, address, release, adds))
+            copied: list[Array] = []
+            read = partial(_read_copied, cta, places, copied, release)
+            cta.bulk_stores.begin(one, read, partial(_write_copied, cta, inside, address, copied, adds))
 
 
 def _finish_load(target: Cta, places: Array, data: Array, barrier: int) -> None:
@@ -179,11 +181,13 @@ def _finish_load(target: Cta, places: Array, data: Array, barrier: int) -> None:
     target.mbarriers.change(barrier, 0, -data.size)
 
 
-def _finish_store(
-    cta: Cta, places: Array, inside: Array, address: Array, release: Action, adds: bool, threads: Array
-) -> None:
+def _read_copied(cta: Cta, places: Array, copied: list[Array], release: Action, threads: Array) -> None:
     release(threads)
-    data = _shared(cta, places, None)[inside]
+    copied.append(_shared(cta, places, None))
+
+
+def _write_copied(cta: Cta, inside: Array, address: Array, copied: list[Array], adds: bool, threads: Array) -> None:
+    data = copied[0][inside]
     if adds:
         data = (data.view(np.float32) + _global(cta, address[inside], None).view(np.float32)).view(np.uint8)
     _global(cta, address[inside], data)

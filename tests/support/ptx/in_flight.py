@@ -39,8 +39,8 @@ class Groups:
         self.committed[threads] += 1
 
     def wait(self, threads: Array, pending: int) -> None:
-        """All groups of ``threads`` but the last ``pending`` ones are done."""
-        for work in self._begun:
+        """All groups of ``threads`` but the last ``pending`` ones are done, the latest first: they have no order."""
+        for work in reversed(self._begun):
             due = work.threads & threads & (work.group < self.committed - pending)
             if due.any():
                 work.action(due)
@@ -59,6 +59,32 @@ class Groups:
 
     def __bool__(self) -> bool:
         return bool(self._begun)
+
+
+class BulkStores:
+    """Copies out of shared memory, which a wait may end for their source alone: they are in memory later."""
+
+    def __init__(self, threads: int) -> None:
+        self._reads, self._writes = Groups(threads), Groups(threads)
+
+    def begin(self, threads: Array, read: Action, write: Action) -> None:
+        self._reads.begin(threads, read)
+        self._writes.begin(threads, write)
+
+    def instruct(self, i: Instruction, threads: Array) -> bool:
+        """Commit or wait; whether ``i`` says one of both."""
+        found = self._reads.instruct(i, threads)
+        if found and "read" not in i.opcode:
+            self._writes.instruct(i, threads)
+        return found
+
+    def end(self, threads: Array) -> bool:
+        """All threads have ended, and what they stored is in memory; whether nothing still read shared memory."""
+        if self._reads:
+            return False
+        self._writes.commit(threads)
+        self._writes.wait(threads, 0)
+        return True
 
 
 class Held:

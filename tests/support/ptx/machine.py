@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from support.ptx import blackwell, hopper
 from support.ptx.arithmetic import DTYPES, Fault, Unknown, compare, compute, values
-from support.ptx.in_flight import Groups, Held
+from support.ptx.in_flight import BulkStores, Groups, Held
 from support.ptx.parser import Entry, Instruction, Operand
 
 from tilewright.backends.launch_arguments import Buffer
@@ -80,7 +80,7 @@ class Cta:
         self.expected: dict[int, int] = {}  # how many threads come to a barrier
         self.arrived: Counter[int] = Counter()  # those of them that went on
         self.mbarriers = hopper.Mbarriers(threads)
-        self.copies, self.bulk_stores, self.products = Groups(threads), Groups(threads), Groups(threads)
+        self.copies, self.products, self.bulk_stores = Groups(threads), Groups(threads), BulkStores(threads)
         self.late: list[Callable[[], None]] = []  # what arrives at a barrier in memory once nobody can go on
         self.tensor_memory = blackwell.TensorMemory()
         self.maps: dict[int, hopper.Map] = {}  # by their addresses
@@ -179,7 +179,7 @@ class Cta:
             if name in ("ret", "exit"):
                 self.pc[active] = at + 1
                 self.exited |= chosen
-                if self.exited.all() and self.bulk_stores:
+                if self.exited.all() and not self.bulk_stores.end(self.exited):
                     raise Fault("copies out of shared memory are in flight when all threads end")
                 return True
             if name in ("bar", "barrier"):

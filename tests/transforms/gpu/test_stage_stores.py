@@ -59,6 +59,13 @@ def test_two_buffers_take_turns() -> None:
     check(StageStores(), before + PUT + END, before + parts + END, names=False)
 
 
+def test_what_may_reach_the_same_tile_again_waits_for_memory() -> None:
+    after = stored("a", "x", "m", " {written = true}", buffer("a")).replace("START", "")
+    before = HEAD + MAP + tile(64, RESULT)
+    put = PUT.replace("inner = 1", "inner = 1, after_stores = true")
+    check(StageStores(), before + put + END, before + after + END, names=False)
+
+
 def test_operands_of_products_have_a_buffer_of_their_own() -> None:
     staged = f"\n  %y = gpu.stage_operand(%x, _) {{type = !{BUFFER}}} : {BUFFER}"
     used = f"\n  %l = gpu.shared_load(%y) {{type = !f16[64,64]{RESULT}}} : f16[64,64]{RESULT}"

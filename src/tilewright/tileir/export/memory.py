@@ -94,12 +94,7 @@ def _may_use_tma(e: Emitter, op: memory.LoadView | memory.StoreView) -> bool:
 
 def _is_in_a_branch(op: Op) -> bool:
     """Whether ``op`` is in a ``for`` of one iteration or none, as ``KeepBarriers`` writes branches."""
-    around = op.parent
-    while around is not None:
-        if type(around) is control.For and type(around.upper.owner) is arith.Select:
-            return True
-        around = around.parent
-    return False
+    return any(type(loop) is control.For and type(loop.upper.owner) is arith.Select for loop in op.ancestors)
 
 
 def _stores(value: core.Value) -> Iterator[memory.StoreView]:

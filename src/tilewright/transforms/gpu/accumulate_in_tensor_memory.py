@@ -59,7 +59,7 @@ class _Accumulator(Rewriter):
         self.groups = num_warps(function) // GROUP_WARPS
         roles = next(iter(function.ops_of(WarpSpecialize)), None)
         self.home = function.body if roles is None else roles.consumer  # where tensor memory is allocated
-        self.inside = {p for op in function.ops_of(Wgmma) for p in _around(op) if not isinstance(p, WarpSpecialize)}
+        self.inside = {p for op in function.ops_of(Wgmma) for p in op.ancestors if not isinstance(p, WarpSpecialize)}
         self.buffer: Value | None = None  # that takes the address
         self.barriers: Value | None = None
         self.number: Value | None = None  # of the next MMA op
@@ -182,12 +182,3 @@ class _Accumulator(Rewriter):
             new.name = old.name
             self.values[old] = new
         self.number = made.results[-1]
-
-
-def _around(op: Op) -> list[Op]:
-    """The ops in whose regions ``op`` is."""
-    found = []
-    while (parent := op.parent) is not None:
-        found.append(parent)
-        op = parent
-    return found

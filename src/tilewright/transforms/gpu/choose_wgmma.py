@@ -212,8 +212,9 @@ class _Chooser(Rewriter):
         value, shape = self.value(op.value), tuple(n for n in t.tile_shape if n != 1)
         if value.tile.shape != shape:
             value = b.emit(Reshape, value, shape=shape)
-        starts, adds = self._starts(op, d, b), isinstance(op, AtomicView)
-        b.emit_op(Put, tensor_map, value, starts, inner=kept.index(d.axes[-1]), adds=adds)
+        starts, after = self._starts(op, d, b), self.choice.stores[op]
+        adds = isinstance(op, AtomicView)
+        b.emit_op(Put, tensor_map, value, starts, inner=kept.index(d.axes[-1]), adds=adds, after_stores=after)
 
     def _map(self, op: LoadView | StoreView | AtomicView, d: Descriptor, dtype: DType, b: Builder) -> Value:
         """The tensor map of the boxes of an access."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 from tilewright.ir.builder import Builder
@@ -101,7 +100,7 @@ class _Lockstep:
         loop that is in no other."""
         if self._fetches[: len(fetches)] != fetches:
             return False
-        around = [tuple(_around(f)) for f in fetches]
+        around = [tuple(f.ancestors) for f in fetches]
         only = len(fetches) == len(self._fetches) and len(set(around)) == 1 and len(around[0]) == 1
         return only or not self.persistent.isdisjoint(around[0])
 
@@ -109,7 +108,7 @@ class _Lockstep:
         """Whether both CTAs come to ``fetch`` equally often, and can tell what the other one fetches."""
         return (
             _halves(fetch) is not None
-            and all(self._goes_together(around) for around in _around(fetch))
+            and all(self._goes_together(around) for around in fetch.ancestors)
             and all(self.is_alike(v) is not None for v in fetch.starts)
         )
 
@@ -147,13 +146,6 @@ class _Lockstep:
         return None if None in found else all(found)
 
 
-def _around(op: Op) -> Iterator[Op]:
-    parent = op.parent
-    while parent is not None:
-        yield parent
-        parent = parent.parent
-
-
 def _halves(fetch: Fetch) -> tuple[int, ...] | None:
     """Boxes of which a tile has an even number: those of its map, or half as high; None where there are none, or the
     map is that of an array of a list."""
@@ -182,7 +174,7 @@ class _Sharing:
         return next(op for op in self.function.body.ops if not isinstance(op, ParameterMap))
 
     def share(self, fetches: list[Fetch]) -> None:
-        loops = dict.fromkeys(o for f in fetches for o in _around(f) if o in self.lockstep.persistent)
+        loops = dict.fromkeys(o for f in fetches for o in f.ancestors if o in self.lockstep.persistent)
         for loop in loops:
             assert isinstance(loop, For)
             self._run_equally_often(loop)

@@ -62,6 +62,16 @@ def put_buffers(op: tma.Put) -> tuple[SharedType, int]:
     return shared, _BUFFERS if several else 1
 
 
+def _is_by_group(op: tma.Put) -> bool:
+    """Whether each warp group writes a box of its own of what is stored."""
+    shared, layout, tensor_map = put_buffers(op)[0], op.value.layout, op.map.op
+    assert layout is not None and isinstance(tensor_map, tma.TensorMap)
+    axis = next((k for k in (0, 1) if shared.shape[k] != layout.shape[k]), None)
+    piece = layout if axis is None else tma.part_layout(layout, axis, shared.shape[axis])
+    alone = group_offset(shared.layout, piece)
+    return alone is not None and alone == box_offset(shared, tensor_map)
+
+
 def is_turned(value: Value) -> bool:
     """Whether ``value`` is the transpose of what was computed."""
     turned = False
@@ -96,6 +106,9 @@ class _Stager:
         self.operands: list[Op] = []
         self.added: list[Op] = []
         self.of_puts: dict[Op, tuple[list[Value], bool]] = {}  # buffers, and whether they are those of others, too
+        self.by_groups = {op: _is_by_group(op) for op in function.ops_of(tma.Put)}
+        if any(op.after_stores for op in self.by_groups) and not all(self.by_groups.values()):
+            self.by_groups = dict.fromkeys(self.by_groups, False)  # the thread that has waited stores
         for group in put_groups(function):
             t, count = group_buffers(group)
             attributes = {"type": t, "alignment": tma.SWIZZLED_ALIGNMENT}
@@ -140,14 +153,14 @@ class _Stager:
             buffers = [b.emit(SharedCopy, v, zero, type=shared) for v in buffers[:count]]
         for i in range(pieces):
             piece = op.value if pieces == 1 else b.emit(tma.Part, op.value, axis=axis, size=size, index=i)
-            b.emit_op(tma.TmaStoreWait, pending=0 if shares and not i else count - 1)  # others may have used one buffer
+            written = op.after_stores and not i
+            pending = 0 if written or (shares and not i) else count - 1  # others may have used one buffer
+            b.emit_op(tma.TmaStoreWait, pending=pending, written=written)
             vector = shared_vector(shared, piece.layout)
             b.emit_op(SharedStore, buffers[i % count], piece, vector=vector)
             b.emit_op(tma.AsyncFence)
             starts = [
                 b.emit(Add, v, b.constant(i * size, int32)) if i and k == moving else v for k, v in enumerate(op.starts)
             ]
-            alone = group_offset(shared.layout, piece.layout)
-            by_group = alone is not None and alone == box_offset(shared, tensor_map)
-            b.emit_op(tma.TmaStore, buffers[i % count], op.map, starts, by_group=by_group, adds=op.adds)
+            b.emit_op(tma.TmaStore, buffers[i % count], op.map, starts, by_group=self.by_groups[op], adds=op.adds)
         return []

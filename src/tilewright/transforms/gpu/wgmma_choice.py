@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
@@ -29,7 +29,7 @@ from tilewright.ir.ops.shape import Constant, Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType
 from tilewright.transforms.gpu.mma_loops import LEAST_DEPTH
-from tilewright.transforms.gpu.put_order import stored_apart
+from tilewright.transforms.gpu.put_order import stored_again, stored_apart
 from tilewright.transforms.gpu.staged_operands import (
     Staged,
     divides_columns,
@@ -67,7 +67,8 @@ Operands = tuple[Operand | None, Operand | None]
 
 @dataclass(frozen=True)
 class Choice:
-    """MMA ops with their operands, stores that the TMA unit makes, and the warps that multiply.
+    """MMA ops with their operands, stores that the TMA unit makes, each of which may have to wait until those before
+    it are in memory, and the warps that multiply.
 
     An operand of None is ``staged`` into shared memory, or a left one stays in registers and a right one goes from
     there to shared memory; what is ``converted`` there is fetched first, and what is added to sums after all MMA ops.
@@ -76,7 +77,7 @@ class Choice:
     """
 
     mmas: dict[Mma, Operands]
-    stores: frozenset[StoreView | AtomicView]
+    stores: Mapping[StoreView | AtomicView, bool]
     warps: int
     plan: LoweringPlan
     reasons: tuple[str, ...]
@@ -130,6 +131,7 @@ def choose(function: Function, options: Options) -> Choice:
     _drop_shared_loads(found, made, reasons)
     puts = [op for op in plan.descriptors if isinstance(op, (StoreView, AtomicView))]
     stores = stored_apart(function, {op for op in puts if _can_put(op, plan.descriptors[op])})
+    again = stored_again(function, stores)
     facts = AnalysisManager(function).get(IntegerRanges)
     multicast = any(_crosses_sectors(o, facts) for pair in found.values() for o in pair if o is not None)
     inside = _inside(found) | _paths(found, made)
@@ -143,7 +145,7 @@ def choose(function: Function, options: Options) -> Choice:
         staged |= {v: Staged(t, copies=1) for v in others if (t := staged_type(v.tile, 1)) is not None}
     return Choice(
         found,
-        stores if found else frozenset(),
+        {op: op in again for op in stores} if found else {},
         warps or 0,
         plan,
         tuple(reasons),

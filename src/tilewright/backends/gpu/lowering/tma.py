@@ -202,7 +202,7 @@ def _between(cx: Context, first: ir.Value, second: ir.Value, group: ir.Value) ->
 
 def _tma_store_wait(cx: Context, op: tma.TmaStoreWait) -> None:
     with cx.builder.if_then(leads_group(cx)):
-        cx.asm(f"cp.async.bulk.wait_group.read {op.pending};")
+        cx.asm(f"cp.async.bulk.wait_group{'' if op.written else '.read'} {op.pending};")
 
 
 def group_barrier(cx: Context, op: Op | None = None) -> None:

@@ -228,7 +228,8 @@ class Put(Op):
     """Stores ``value`` to the tile of an array that begins at ``starts``, or ``adds`` it to what is there, each element
     atomically; what lies outside of the array is not stored.
 
-    ``inner`` is the axis of the tile that is contiguous in the array. ``stage-stores`` makes ``gpu.tma_store`` of it.
+    ``inner`` is the axis of the tile that is contiguous in the array. ``after_stores``, what was stored before is in
+    memory by then. ``stage-stores`` makes ``gpu.tma_store`` of it.
     """
 
     map: Value = operand()
@@ -236,6 +237,7 @@ class Put(Op):
     starts: list[Value] = operands()
     inner: int = attribute(int)
     adds: bool = attribute(bool, default=False)
+    after_stores: bool = attribute(bool, default=False)
 
     def infer(self) -> tuple[Type, ...]:
         found, t = _map(self, self.map), tile(self, self.value)
@@ -295,7 +297,10 @@ class TmaStore(SharedMemoryOp):
 
 @define("gpu.tma_store_wait", effect=READ_WRITE, table=GPU_OPS)
 class TmaStoreWait(GroupWait):
-    """The first thread of each warp group waits until at most ``pending`` of its latest groups still read memory."""
+    """The first thread of each warp group waits until at most ``pending`` of its latest groups still read shared
+    memory, or until all of them but those are ``written``."""
+
+    written: bool = attribute(bool, default=False)
 
 
 @define("gpu.async_fence", effect=READ_WRITE, table=GPU_OPS)

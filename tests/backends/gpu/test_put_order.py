@@ -1,0 +1,84 @@
+"""The TMA unit keeps no order among its stores: what may reach the same tile again waits until the tile is in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.gpu_interpreter import interpreter_backend
+from support.gpu_products import aligned
+from support.ptx.backend import ptx_backend
+
+import tilewright as ct
+from tilewright.ir.core import Function
+from tilewright.ir.ops.gpu.tma import TmaStoreWait
+from tilewright.transforms.gpu.insert_barriers import InsertBarriers
+from tilewright.transforms.instrumentation import observed_passes
+
+Int = ct.Constant[int]
+
+
+@ct.kernel
+def stored_twice(a, b, c, M: Int):  # type: ignore[no-untyped-def]
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 64)):
+        total = ct.mma(ct.load(a, (i, k), (M, 64)), ct.load(b, (k, j), (64, 64)), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+    ct.store(c, (i, j), (total * 2).astype(c.dtype))
+
+
+@ct.kernel
+def stored_in_each_step(a, b, c, M: Int):  # type: ignore[no-untyped-def]
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, 64), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 64)):
+        total = ct.mma(ct.load(a, (i, k), (M, 64)), ct.load(b, (k, j), (64, 64)), total)
+        ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def stored_apart(a, b, c, M: Int):  # type: ignore[no-untyped-def]
+    i = ct.bid(0)
+    for j in range(ct.cdiv(b.shape[1], 64)):
+        total = ct.zeros((M, 64), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 64)):
+            total = ct.mma(ct.load(a, (i, k), (M, 64)), ct.load(b, (k, j), (64, 64)), total)
+        ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def run(kernel: Any, rows: int, backend: str) -> None:
+    generator = np.random.default_rng(0)
+    a, b, c = (aligned((128, 128), np.float16) for _ in range(3))
+    a[...], b[...] = (generator.integers(-2, 3, (128, 128)) for _ in range(2))
+    grid = (128 // rows, 1 if kernel is stored_apart else 2)
+    ct.launch(None, grid, kernel, (a, b, c, rows), backend=backend)
+    factor = 2 if kernel is stored_twice else 1
+    np.testing.assert_array_equal(c, factor * (a.astype(np.float32) @ b.astype(np.float32)))
+
+
+def waits(kernel: Any, rows: int) -> list[bool]:
+    """Of each wait for stores, whether it is one until they are in memory."""
+    found: list[bool] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.extend(op.written for op in function.ops_of(TmaStoreWait))
+
+    with observed_passes(see), interpreter_backend(4, target="sm_90") as backend:
+        run(kernel, rows, backend)
+    return found
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+@pytest.mark.parametrize("kernel", [stored_twice, stored_in_each_step, stored_apart])
+def test_the_last_store_is_what_stays(kernel: Any, rows: int) -> None:
+    with ptx_backend(4, "sm_90") as backend:
+        run(kernel, rows, backend)
+
+
+def test_only_what_may_reach_the_same_tile_waits() -> None:
+    assert any(waits(stored_twice, 64)) and any(waits(stored_in_each_step, 64))
+    found = waits(stored_apart, 64)
+    assert found and not any(found)
