@@ -34,8 +34,6 @@ ALLOWED: dict[str, set[str]] = {
     "backends.cpu": {"ir", "system", "analysis", "transforms", "backends"},
     "backends.triton": {"ir", "system", "analysis", "transforms", "backends", "gpu_runtime"},
     "backends.gpu": {"ir", "system", "analysis", "transforms", "backends", "gpu_runtime"},
-    # An oracle, which takes the meaning of elementwise ops from the other one.
-    "backends.gpu.interpreter": {"ir", "system", "analysis", "transforms", "backends", "backends.reference"},
     "backends.tileir": {"ir", "system", "tileir", "backends", "gpu_runtime"},
     "runtime": {
         "version",

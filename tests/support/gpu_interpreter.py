@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from support.gpu_stage import InterpreterBackend
+
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends import registry
-from tilewright.backends.gpu.interpreter import InterpreterBackend
 
 
 @contextmanager

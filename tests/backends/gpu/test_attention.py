@@ -13,12 +13,12 @@ import pytest
 from support.gpu_attention import attention, run
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, aligned
+from support.gpu_stage import Fault
 from support.passes import after, without
 from support.ptx.backend import PtxBackend, ptx_backend
 
 import tilewright as ct
 from tilewright.backends import registry
-from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierInit, MbarrierWait, PassTurn, TakeTurn

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, E4M3, Product, matmul, persistent, random_product, shares, strips
+from support.gpu_stage import Fault, specialized
 from support.passes import after, without
 from support.ptx import hopper
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
-from tilewright.backends.gpu.interpreter import Fault, specialized
 from tilewright.ir.core import Op
 from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierInit
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, aligned
+from support.gpu_stage import Fault
 from support.passes import after, without
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
-from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function
 from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.ops.gpu.mma import GpuMma

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, E4M3, aligned
+from support.gpu_stage import Fault
 from support.passes import after, without
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
 from tilewright.backends.gpu.backend import GpuBackend
-from tilewright.backends.gpu.interpreter import Fault
 from tilewright.backends.gpu.kernel_classes import has_slower_mma
 from tilewright.ir.core import Function
 from tilewright.ir.layouts import WARP

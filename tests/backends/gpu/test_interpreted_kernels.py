@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
+from support.gpu_stage import Fault
 from support.kernel_runs import compare, generated, seeds
 
 import tilewright as ct
-from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Block, Function
 from tilewright.ir.errors import TileError
 from tilewright.ir.ops.gpu.memory import Barrier

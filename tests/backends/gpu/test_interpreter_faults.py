@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.gpu_stage import Fault, InterpreterExecutable
+from support.gpu_stage.shadow import Shadow
 from support.gpu_text import flat, layout, line
 from support.irbuild import launch_arguments
 
-from tilewright.backends.gpu.interpreter import Fault, InterpreterExecutable
-from tilewright.backends.gpu.interpreter.shadow import Shadow
 from tilewright.ir.location import Loc
 from tilewright.ir.parser import parse_function
 

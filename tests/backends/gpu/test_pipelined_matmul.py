@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from support.gpu_attention import attended
 from support.gpu_interpreter import interpreter_backend
+from support.gpu_stage import Fault
 from support.passes import after
 from support.ptx.backend import PtxBackend, ptx_backend
 
 import tilewright as ct
 from tilewright.backends import registry
 from tilewright.backends.gpu.compiler import compile_to_ptx
-from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.memory import AsyncCopy, AsyncWait, Barrier, GlobalLoad, SharedLoad, SharedStore

@@ -11,10 +11,10 @@ import pytest
 from support.gpu_attention import run
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, E4M3, E5M2, Product, matmul, persistent, random_product
+from support.gpu_stage import Fault
 from support.passes import after, without
 from support.ptx.backend import ptx_backend
 
-from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.mma import GpuMma

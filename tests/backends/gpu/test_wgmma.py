@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
 from support.gpu_products import BF16, E4M3, E5M2, Product, aligned, matmul, persistent, random_product
+from support.gpu_stage import Fault
 from support.passes import after, without
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
-from tilewright.backends.gpu.interpreter import Fault
 from tilewright.ir.core import Function, Op
 from tilewright.ir.layouts import LANE, LANES
 from tilewright.ir.ops.control import For

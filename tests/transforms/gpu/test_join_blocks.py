@@ -8,12 +8,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support.gpu_products import aligned
+from support.gpu_stage import InterpreterBackend
 from support.irbuild import launch_arguments
 from support.passes import check
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends.gpu.interpreter import InterpreterBackend
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.join_blocks import Blocks, JoinBlocks, joinable
 from tilewright.transforms.pipelines import optimize

@@ -1,4 +1,4 @@
-"""Kernels for NVIDIA GPUs: the gpu dialect, to PTX through LLVM, and an interpreter of it."""
+"""Kernels for NVIDIA GPUs: the gpu dialect, to PTX through LLVM."""
 
 from tilewright.backends.gpu.backend import BACKEND
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tilewright.backends.gpu.interpreter.faults import DEADLOCK, RACE, Fault
-from tilewright.backends.gpu.interpreter.ordering import SIDES, Clocks
+from support.gpu_stage.faults import DEADLOCK, RACE, Fault
+from support.gpu_stage.ordering import SIDES, Clocks
+
 from tilewright.backends.reference.interpreter import Exit, Running
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.ops.control import Return
@@ -15,7 +16,7 @@ from tilewright.ir.ops.gpu.cluster import ClusterBarrier, ClusterSize
 from tilewright.ir.ops.gpu.tma import ParameterMap
 
 if TYPE_CHECKING:
-    from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
+    from support.gpu_stage.cta import CtaInterpreter
 
 SIZE = 2
 T = TypeVar("T")

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from support.gpu_stage import cluster as clusters
+from support.gpu_stage import mma_ops, specialized, tensor_memory
+from support.gpu_stage.distribution import by_thread, collect, distribute, elements, owners
+from support.gpu_stage.faults import DEADLOCK, MISALIGNED, OUT_OF_RANGE, Fault, in_range
+from support.gpu_stage.mbarriers import Mbarriers
+from support.gpu_stage.ordering import Clocks
+from support.gpu_stage.shadow import Shadow
+from support.gpu_stage.shared import Buffer, SharedMemory
 
-from tilewright.backends.gpu.interpreter import cluster as clusters
-from tilewright.backends.gpu.interpreter import mma_ops, specialized, tensor_memory
-from tilewright.backends.gpu.interpreter.distribution import by_thread, collect, distribute, elements, owners
-from tilewright.backends.gpu.interpreter.faults import DEADLOCK, MISALIGNED, OUT_OF_RANGE, Fault, in_range
-from tilewright.backends.gpu.interpreter.mbarriers import Mbarriers
-from tilewright.backends.gpu.interpreter.ordering import Clocks
-from tilewright.backends.gpu.interpreter.shadow import Shadow
-from tilewright.backends.gpu.interpreter.shared import Buffer, SharedMemory
 from tilewright.backends.reference import interpreter
 from tilewright.backends.reference.access import MEMORY
 from tilewright.backends.reference.linear import PRODUCTS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from support.gpu_stage.faults import RACE, Fault
 
-from tilewright.backends.gpu.interpreter.faults import RACE, Fault
 from tilewright.ir.core import Op
 
 Array = np.ndarray[Any, Any]

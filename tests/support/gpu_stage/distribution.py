@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from support.gpu_stage.faults import REPLICAS, Fault
 
-from tilewright.backends.gpu.interpreter.faults import REPLICAS, Fault
 from tilewright.backends.reference.values import Array, Pointers, rearrange
 from tilewright.ir.core import Op
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout

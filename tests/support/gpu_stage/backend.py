@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from support.gpu_stage.cluster import Cluster, are_paired, in_pairs, run_cluster
+from support.gpu_stage.cta import CtaInterpreter
+
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Executable
-from tilewright.backends.gpu.interpreter.cluster import Cluster, are_paired, in_pairs, run_cluster
-from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.backend import NumpyBackend, bound_arguments, run_grid
 from tilewright.backends.reference.memory import Memory

@@ -7,9 +7,9 @@ that barrier knows what was done until then. What one side did to a byte and ano
 from __future__ import annotations
 
 import numpy as np
+from support.gpu_stage.faults import RACE, Fault
+from support.gpu_stage.shadow import Array
 
-from tilewright.backends.gpu.interpreter.faults import RACE, Fault
-from tilewright.backends.gpu.interpreter.shadow import Array
 from tilewright.ir.core import Op
 
 SIDES = ("consumer", "producer", "stager")  # of a CTA

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from support.gpu_stage.distribution import collect, distribute
+from support.gpu_stage.faults import DEADLOCK, IN_FLIGHT, OUT_OF_RANGE, UNINITIALIZED, Fault
+from support.gpu_stage.mma_ops import begin, retire
+from support.gpu_stage.shadow import Array
+from support.gpu_stage.shared import Buffer, byte_addresses
 
-from tilewright.backends.gpu.interpreter.distribution import collect, distribute
-from tilewright.backends.gpu.interpreter.faults import DEADLOCK, IN_FLIGHT, OUT_OF_RANGE, UNINITIALIZED, Fault
-from tilewright.backends.gpu.interpreter.mma_ops import begin, retire
-from tilewright.backends.gpu.interpreter.shadow import Array
-from tilewright.backends.gpu.interpreter.shared import Buffer, byte_addresses
 from tilewright.backends.reference.linear import PRODUCTS
 from tilewright.ir.core import Op
 from tilewright.ir.layouts import LANES
@@ -31,7 +31,7 @@ from tilewright.ir.ops.linear import Mma
 from tilewright.ir.types import TileType
 
 if TYPE_CHECKING:
-    from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
+    from support.gpu_stage.cta import CtaInterpreter
 
 _WARP_ROWS = ROWS // GROUP_WARPS
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from support.gpu_stage.cluster import Waiting, take_turns
+from support.gpu_stage.distribution import by_thread
+from support.gpu_stage.faults import DEADLOCK, MISALIGNED, Fault, in_range
+from support.gpu_stage.mbarriers import Arrival, Mbarrier
+from support.gpu_stage.ordering import SIDES
+from support.gpu_stage.shadow import Array
+from support.gpu_stage.shared import Buffer
 
-from tilewright.backends.gpu.interpreter.cluster import Waiting, take_turns
-from tilewright.backends.gpu.interpreter.distribution import by_thread
-from tilewright.backends.gpu.interpreter.faults import DEADLOCK, MISALIGNED, Fault, in_range
-from tilewright.backends.gpu.interpreter.mbarriers import Arrival, Mbarrier
-from tilewright.backends.gpu.interpreter.ordering import SIDES
-from tilewright.backends.gpu.interpreter.shadow import Array
-from tilewright.backends.gpu.interpreter.shared import Buffer
 from tilewright.backends.reference.interpreter import EVALUATORS
 from tilewright.backends.reference.values import UNKNOWN_ALLOCATION, Pointers, rearrange
 from tilewright.ir.core import Op
@@ -29,7 +29,7 @@ from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS
 from tilewright.ir.types import SharedType, TileType
 
 if TYPE_CHECKING:
-    from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
+    from support.gpu_stage.cta import CtaInterpreter
 
 BARRIER_BYTES = 8
 

@@ -4,7 +4,7 @@ Races, reads of shared memory before it is written or before a copy has arrived,
 out of range, and replicated elements that disagree: each is a ``Fault`` at the op that shows it.
 """
 
-from tilewright.backends.gpu.interpreter.backend import InterpreterBackend, InterpreterExecutable
-from tilewright.backends.gpu.interpreter.faults import Fault
+from support.gpu_stage.backend import InterpreterBackend, InterpreterExecutable
+from support.gpu_stage.faults import Fault
 
 __all__ = ["Fault", "InterpreterBackend", "InterpreterExecutable"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from support.gpu_stage.faults import IN_FLIGHT, MISALIGNED, OUT_OF_RANGE, RACE, UNINITIALIZED, Fault
+from support.gpu_stage.ordering import Clocks, HappensBefore
+from support.gpu_stage.shadow import Array, Shadow
 
-from tilewright.backends.gpu.interpreter.faults import IN_FLIGHT, MISALIGNED, OUT_OF_RANGE, RACE, UNINITIALIZED, Fault
-from tilewright.backends.gpu.interpreter.ordering import Clocks, HappensBefore
-from tilewright.backends.gpu.interpreter.shadow import Array, Shadow
 from tilewright.ir.core import Op
 from tilewright.ir.layouts import OFFSET
 from tilewright.ir.ops.gpu.memory import SharedAlloc

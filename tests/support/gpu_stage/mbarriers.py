@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from support.gpu_stage.faults import RACE, UNINITIALIZED, Fault
+from support.gpu_stage.shadow import Array
 
-from tilewright.backends.gpu.interpreter.faults import RACE, UNINITIALIZED, Fault
-from tilewright.backends.gpu.interpreter.shadow import Array
 from tilewright.ir.core import Op
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from support.gpu_stage.distribution import collect, distribute
+from support.gpu_stage.faults import IN_FLIGHT, Fault
+from support.gpu_stage.shadow import Array
+from support.gpu_stage.shared import Buffer, byte_addresses
 
-from tilewright.backends.gpu.interpreter.distribution import collect, distribute
-from tilewright.backends.gpu.interpreter.faults import IN_FLIGHT, Fault
-from tilewright.backends.gpu.interpreter.shadow import Array
-from tilewright.backends.gpu.interpreter.shared import Buffer, byte_addresses
 from tilewright.backends.reference.linear import PRODUCTS
 from tilewright.ir.core import Op, Value
 from tilewright.ir.layouts import LANES
@@ -22,7 +22,7 @@ from tilewright.ir.ops.linear import Mma
 from tilewright.ir.types import TileType
 
 if TYPE_CHECKING:
-    from tilewright.backends.gpu.interpreter.cta import CtaInterpreter
+    from support.gpu_stage.cta import CtaInterpreter
 
 
 @dataclass(frozen=True)
