@@ -114,7 +114,7 @@ class _Chooser(Rewriter):
         return made
 
     def insert(self, op: Op, builder: Builder) -> None:
-        if op not in self.gone and op not in self.choice.mmas:
+        if (op not in self.gone or op in self.shared) and op not in self.choice.mmas:
             self._load_late(op.operands, builder)
         builder.loc = op.loc
         if isinstance(op, Mma) and op in self.choice.mmas:

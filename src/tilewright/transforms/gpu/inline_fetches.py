@@ -226,6 +226,7 @@ class _Inline(Consumer):
             if group.depth:
                 self._wait_for([group])
             else:
+                self._compute_here([v for f in group.fetches for v in f.operands], op, group.fetches[-1])
                 self._copy(group, self.values, slot)
                 self._coming.append(group)
         self.values[op.result] = group.buffer(self.b, op, slot)
@@ -264,11 +265,16 @@ class _Inline(Consumer):
 
     def _ends(self, loop: For) -> None:
         """Compute where the last of the loops that go on from ``loop`` ends, before that begins."""
-        assert loop.block is not None
-        end, ops = self._last(loop).upper, loop.block.ops
-        needed = {v.op for v in reachable([end], lambda v: () if v.op is None else v.op.operands)}
-        for op in ops[ops.index(loop) + 1 : ops.index(self._last(loop))]:
-            if op in needed:
+        last = self._last(loop)
+        self._compute_here([last.upper], loop, last)
+
+    def _compute_here(self, needed: Sequence[Value], here: Op, end: Op) -> None:
+        """Compute ``here`` what is ``needed`` of the ops up to ``end``."""
+        assert here.block is not None
+        wanted = {v.op for v in reachable(needed, lambda v: () if v.op is None else v.op.operands)}
+        ops = here.block.ops
+        for op in ops[ops.index(here) + 1 : ops.index(end)]:
+            if op in wanted:
                 self.b.insert(clone_op(op, self.values))
 
     def _begin(self, group: Group, loop: For) -> None:

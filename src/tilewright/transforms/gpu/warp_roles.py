@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.dtypes import int32
+from tilewright.ir.dtypes import bool_, int32
 from tilewright.ir.effects import SIDE_EFFECTS, has_effect, is_pure
 from tilewright.ir.layouts import LANE, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.opdef import create
@@ -22,9 +22,9 @@ from tilewright.ir.ops.gpu.tma import (
     TmaLoad,
 )
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma
-from tilewright.ir.ops.shape import Permute, Reshape
+from tilewright.ir.ops.shape import Constant, Permute, Reshape
 from tilewright.ir.rewrite import clone_op, open_block, stand_for
-from tilewright.ir.types import I32, TileType
+from tilewright.ir.types import I32, TileType, Type
 from tilewright.transforms.gpu.fetch_rings import (
     Group,
     PipelineState,
@@ -119,7 +119,7 @@ class Partition:
             for region in (op.then, op.orelse):
                 self.states = dict(before)
                 regions.append(self._region(region, inner, Block()))
-            condition: list[Any] = [self.values.get(op.condition, op.condition)]
+            condition: list[Any] = self.all([op.condition])
             keywords: dict[str, Any] = {"types": (*op.types, *added), "then": regions[0], "orelse": regions[1]}
             made = create(If, condition, keywords, op.loc)
         else:
@@ -186,10 +186,18 @@ class Producer(Partition):
                 self._fetch(op, group)
         elif isinstance(op, Wgmma):
             self.values[op.result] = self.values.get(op.acc, op.acc)
-        elif isinstance(op, SharedLoad) or self._unknown.intersection(op.operands):
+        elif isinstance(op, SharedLoad) or self._unknown.intersection(v for o in op.walk() for v in o.operands):
             self._unknown.update(op.results)  # on the way to an MMA op
         elif not has_effect(op, SIDE_EFFECTS):
             self.b.block.append(clone_op(op, self.values))
+
+    def all(self, old: Sequence[Value]) -> list[Value]:
+        """``old`` as this side has it; zeros for what it does not know, which control flow carries for others."""
+        return [self._zeros(v.type) if v in self._unknown else self.values.get(v, v) for v in old]
+
+    def _zeros(self, of: Type) -> Value:
+        assert isinstance(of, TileType)
+        return self.b.emit(Constant, value=False if of.dtype is bool_ else 0, type=of)
 
     def _fetch(self, op: Fetch, group: Group) -> None:
         b, (ring,) = self.b, self.rings(group)
