@@ -2,7 +2,8 @@
 integration. A kernel that ends its process, or all work on the GPU, is one that fails.
 
     python -m support.random_runs products --on gpu --seeds 0:3000 --jobs 16
-    python -m support.random_runs --on sm_80,sm_90,sm_100 --count 300      # all generators, compiled only; seeds of today
+    python -m support.random_runs --on sm_80,sm_90,sm_100 --count 300      # all generators, compiled by Triton only
+    python -m support.random_runs --on gpu:sm_80,gpu:sm_90,gpu:sm_100      # compiled by the gpu backend, verified
     python -m support.random_runs kernels products --on ptx --count 100            # the interpreter of PTX: no GPU
     python -m support.random_runs kernels products --on tileir --seeds 0:2000        # by NVIDIA's compiler, on a GPU
     python -m support.random_runs kernels products --on tileir:sm_90,tileir:sm_100   # assembled only
@@ -25,12 +26,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fuzz.check import faults
 from fuzz.programs import program
-from support.kernel_generator import GeneratedKernel, KernelGenerator
+from support.kernel_generator import KernelGenerator
 from support.kernel_runs import arguments, check_product, compare
 from support.product_generator import ProductGenerator, ProductKernel
 from support.tile_ir_oracle import differences
@@ -38,9 +40,14 @@ from support.tile_ir_oracle import differences
 from tilewright import TileError
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends import registry
+from tilewright.backends.gpu.backend import choose
+from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.tileir.backend import TileIRBackend
 from tilewright.backends.triton.backend import compile_for
 from tilewright.gpu_runtime import driver
+from tilewright.gpu_runtime.constraints import Constraints
+from tilewright.ir.core import Function
+from tilewright.ir.gpu_stage import DEEPER, KEPT_ROWS
 from tilewright.runtime.launch import specialization
 
 GENERATORS: dict[str, Callable[[int], Any]] = {
@@ -53,6 +60,7 @@ _WRONGLY = "is compiled wrongly"  # what Triton makes of integers, and is refuse
 _OK, _SKIPPED, _FALLBACK = "ok", "too large", "ok with"  # less freedom for tileiras
 _TIMEOUT = 700  # seconds for one kernel, which tileiras may be given in six forms
 _GRACE = 5  # seconds that a process has to end by itself
+_STEPS = 4  # of rows that are kept, in the one of their variants that is compiled
 _MINUTE = 60  # seconds after which a run that may be killed says how far it is
 # What takes the place of the CPU backend.
 _PLUGINS = {"gpu": "support.gpu", "tileir": "support.gpu_tileir", "ptx": "support.ptx.plugin"}
@@ -61,15 +69,18 @@ _PLUGINS = {"gpu": "support.gpu", "tileir": "support.gpu_tileir", "ptx": "suppor
 def _run(name: str, seed: int, on: str) -> str:
     """How kernel ``seed`` of the generator ``name`` fares: ``_OK``, ``_SKIPPED``, or the first line of what went wrong."""
     kernel = GENERATORS[name](seed)
-    targets = on.split(",") if on.startswith(("sm_", "gfx", "tileir:")) else []
+    targets = on.split(",") if on.startswith(("sm_", "gfx", "tileir:", "gpu:")) else []
     target = targets[seed % len(targets)] if targets else ""
     try:
         if name == "programs":
             if not target:
                 return _said(faults(kernel, ("reference", "cpu")))
-            kernel.kernel().compile_for(target, kernel.arguments(kernel.written()))
+            made, given = kernel.kernel(), kernel.arguments(kernel.written())
+            if target.startswith("gpu:"):
+                return _compile(specialization(made, tuple(given), "reference").function, target)
+            made.compile_for(target, given)
         elif target:
-            return _compile(kernel, target)
+            return _compile(specialization(kernel.kernel(), arguments(kernel)[0], "reference").function, target)
         elif on == "oracle":
             return _said(differences(kernel))
         elif isinstance(kernel, ProductKernel):
@@ -96,13 +107,31 @@ def _said(found: Sequence[str]) -> str:
     return "; ".join(line.splitlines()[0] for line in found)
 
 
-def _compile(kernel: GeneratedKernel, target: str) -> str:
-    function = specialization(kernel.kernel(), arguments(kernel)[0], "reference").function
+def _compile(function: Function, target: str) -> str:
     if target.startswith("tileir:"):
         fallback = TileIRBackend(target.removeprefix("tileir:")).compile(function, {}).artifact.fallback
         return f"{_FALLBACK} {', '.join(fallback)}" if fallback else _OK
-    compile_for(function, parse_target(target), {})
+    if target.startswith("gpu:"):
+        _compile_variants(function, target.removeprefix("gpu:"))
+    else:
+        compile_for(function, parse_target(target), {})
     return _OK
+
+
+def _compile_variants(function: Function, target: str) -> None:
+    """Compile all that launches may need of ``function``, up to PTX."""
+
+    def compiled(how: Constraints) -> Compiled:
+        return compile_to_ptx(function, target, choose(function, {}, parse_target(target))["num_warps"], None, how)
+
+    first = Constraints()
+    made = compiled(first)
+    depths, kept = (made.distributed.hints.get(name, ()) for name in (DEEPER, KEPT_ROWS))
+    how = [replace(first, join=join) for join in made.joinable]
+    how += [replace(first, stages=stages, blocks=n) for n, stages in enumerate(depths, 1) if stages]
+    how += [replace(first, steps=_STEPS)] if kept else []
+    for others in (*how, replace(first, realign=False), replace(first, descriptors=False)):
+        compiled(others)
 
 
 def _work(on: str) -> None:
@@ -111,6 +140,7 @@ def _work(on: str) -> None:
     os.dup2(2, 1)
     warnings.simplefilter("ignore", RuntimeWarning)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it runs ends with it
+    os.environ["TILEWRIGHT_VERIFY"] = "1"
     if on in _PLUGINS:
         host = importlib.import_module(_PLUGINS[on]).BACKEND
         registry.register_backend("cpu", lambda: host, default_for="cpu")
