@@ -10,8 +10,8 @@ import pytest
 import tilewright as ct
 from tilewright.backends.cpu import target
 from tilewright.backends.cpu.codegen.kernel import lower
+from tilewright.backends.cpu.codegen.pipeline import optimize
 from tilewright.runtime.launch import specialization
-from tilewright.transforms.pipelines import optimize
 
 F32, ZERO = ct.float32, ct.PaddingMode.ZERO
 
@@ -43,6 +43,17 @@ def weighted(x, y, out, R: ct.Constant[int], T: ct.Constant[int]):
     i, total = ct.bid(0), ct.zeros((R, T), F32)
     for k in range(ct.num_tiles(x, 1, (R, T))):
         total += ct.load(x, (i, k), (R, T), padding_mode=ZERO) * ct.gather(y, (0, 3 * k))
+    ct.store(out, (i, 0), total)
+
+
+@ct.kernel
+def filtered(x, y, out, R: ct.Constant[int], T: ct.Constant[int]):
+    """Tiles leave the array at both ends of its rows, most strips do not."""
+    i, total = ct.bid(0), ct.zeros((R, T), F32)
+    rows, columns = (i * R + ct.arange(R, dtype=ct.int32))[:, None], ct.arange(T, dtype=ct.int32)[None, :]
+    for k in range(ct.num_tiles(y, 1, (1, 4))):
+        shifted = ct.gather(x, (rows, columns + 3 * k - 9), padding_value=0)
+        total += ct.astype(shifted, F32) * ct.astype(ct.gather(y, (0, k)), F32)
     ct.store(out, (i, 0), total)
 
 
@@ -81,7 +92,9 @@ def numbers(shape: tuple[int, int], dtype: Any) -> np.ndarray:
     return np.random.default_rng(0).integers(-9, 10, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("kernel", [products, moments, weighted, down, exchanged, branched], ids=lambda k: k.name)
+@pytest.mark.parametrize(
+    "kernel", [products, moments, weighted, filtered, down, exchanged, branched], ids=lambda k: k.name
+)
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("columns", [16, 128, 512])
 def test_strips(kernel: Any, rows: int, columns: int) -> None:
@@ -95,7 +108,8 @@ def test_strips(kernel: Any, rows: int, columns: int) -> None:
 
 @pytest.mark.parametrize(
     "kernel, rows, goes",
-    [(products, 4, True), (moments, 1, True), (weighted, 4, True), (down, 4, False), (branched, 4, False)],
+    [(products, 4, True), (moments, 1, True), (weighted, 4, True), (filtered, 4, True), (down, 4, False)]
+    + [(branched, 4, False)],
 )
 def test_which_loops_go_by_strips(kernel: Any, rows: int, goes: bool) -> None:
     arrays = [np.zeros((64, 1024), np.float32) for _ in range(3)]

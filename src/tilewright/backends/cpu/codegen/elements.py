@@ -102,6 +102,18 @@ class Elements:
             self._known[key] = found
         return found
 
+    def inside(self, value: Value, position: Position) -> list[ir.Value]:
+        """i1 for each tile of an array of which ``value`` needs elements at ``position``: do these lie inside?"""
+        op = value.op
+        if op is None or value in self.state.bindings:
+            return []
+        if isinstance(op, LoadView):
+            found, _ = views.all_inside(self.nest, self.state.accesses[op], position)
+            return [] if found is None else [found]
+        if isinstance(op, (Broadcast, Extract, Permute, Reshape)):
+            return self.inside(op.x, REARRANGED[type(op)](self, op, position))
+        return [found for v in op.operands for found in self.inside(v, position)]
+
     def give(self, value: Value, position: Position, element: Element) -> None:
         """Have ``element`` be that of ``value`` at ``position``."""
         self._known[value, position] = element

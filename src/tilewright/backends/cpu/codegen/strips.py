@@ -16,7 +16,7 @@ from tilewright.backends.branches import choose
 from tilewright.backends.cpu.codegen import control
 from tilewright.backends.cpu.codegen.elements import Element, Elements
 from tilewright.backends.cpu.codegen.fetch_ahead import tiles_ahead
-from tilewright.backends.cpu.codegen.groups import group_of, lies_inside
+from tilewright.backends.cpu.codegen.groups import group_of
 from tilewright.backends.cpu.codegen.index import as_value
 from tilewright.backends.cpu.codegen.loop_nests import nest_work
 from tilewright.backends.cpu.codegen.nest import Nest
@@ -115,6 +115,7 @@ class _Strips:
     loop: For
     nests: Sequence[LoopNest]
     vectors: int
+    place: Position = ()
     positions: Sequence[Position] = ()
     registers: dict[Value, Sequence[ir.Value]] = field(default_factory=dict)
 
@@ -123,8 +124,8 @@ class _Strips:
         state, lanes, outer = self.state, self.nests[0].lanes, self.state.builder
         strip = Nest(outer, "strip")
         found = open_chunks(strip, self.loop.inits[0].tile.shape, self.vectors * lanes)
-        inside = tuple(Coord(c.base, 0, c.pattern) for c in found)
-        self.positions = side_by_side(inside, self.vectors)
+        self.place = tuple(Coord(c.base, 0, c.pattern) for c in found)
+        self.positions = side_by_side(self.place, self.vectors)
         state.builder, state.emit_strip = strip.builder, self._emit_nest
         for init, arg, nest in zip(self.loop.inits, self.loop.body.args[1:], self.nests):
             type_ = self._load(init)[0].type
@@ -153,9 +154,10 @@ class _Strips:
                     elements.give(value, position, Element(register, nest.lanes, 0))
             return [elements.vector(elements.at(nest.kept[0], p), nest.lanes) for p in self.positions]
 
-        inside = lies_inside(state, group, {})
+        inside = Elements(state, Nest(state.builder, label)).inside(nest.kept[0], self.place)
         whole, partial = (functools.partial(strip, masked=masked) for masked in (False, True))
-        found = whole() if inside is None else choose(state.builder, inside, whole, partial, likely=True)
+        lies = functools.reduce(state.builder.and_, inside) if inside else None
+        found = whole() if lies is None else choose(state.builder, lies, whole, partial, likely=True)
         state.bind(nest.result, state.buffer(*_place(nest)))
         self._keep(nest.result, found)
 

@@ -14,7 +14,7 @@ from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.unrolling import written_out
 
 _MOST_TRIPS = 4  # windows of 2 and filters of 3 and 4
-_MOST_OPS = 256  # of the unrolled loop, before these are simplified
+_MOST_OPS = 512  # of the unrolled loop, before these are simplified: a window of 3 x 3 that is gathered has 400
 
 
 class UnrollShortLoops(InPlacePass):
