@@ -17,9 +17,10 @@ from hypothesis import given
 from support.driver import Driver, encoded
 
 from tilewright.backends import native
+from tilewright.backends.base import NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.gpu_runtime import driver
-from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
+from tilewright.gpu_runtime.artifact import APART, Artifact, GpuBinary
 from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
 from tilewright.gpu_runtime.launch_parameters import MANY_BLOCKS
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
@@ -225,28 +226,35 @@ def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: py
     assert shapes == [(24, 10, 256, 900), (HANDLE, 21, 128, 100)]
 
 
-def test_neighbouring_blocks_of_large_grids_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a variant with fewer CTAs, which Python starts first, where these divide the grid and leave few SMs idle."""
+def test_the_grid_says_whether_neighbouring_blocks_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a variant with fewer CTAs, where these divide the grid and leave few SMs idle, else by one whose blocks stay
+    apart; Python starts those that no launch has needed."""
     on = Recorder()
     on.sizes, on.processors = [8], 10
     monkeypatch.setattr(driver, "load", lambda: on)
     monkeypatch.setattr(driver, "device", lambda index: on)
     function: Any = SimpleNamespace(name="kernel", params=())
-    plain = Artifact(GpuBinary(b"", "kernel", 128, 1, 0, ()), ("u64",), (), 0, joinable=((1, 2, 1), (2, 2, 1)))
+    plain = Artifact(GpuBinary(b"", "kernel", 0, 1, 0, ()), ("u64",), (), 0, joinable=((1, 2, 1), (2, 2, 1)))
     kernel = GpuExecutable(function, plain, FIRST, dict)
-    load(kernel, HANDLE, on)
-    wanted = {(8, 10, 1): (2, 2, 1), (5, 2, 2): (1, 2, 1), (5, 3, 2): None, (2, 8, 1): None, (6, 8, 1): None}
+    wanted = {(8, 10, 1): (2, 2, 1), (5, 2, 2): (1, 2, 1), (5, 3, 2): APART, (2, 8, 1): APART, (6, 8, 1): APART}
     found = [kernel.variant_for(grid, 10) for grid in wanted]
-    assert [None if variant is None else variant.join for variant in found] == list(wanted.values())
-    assert found[0] is not None
-    other = GpuExecutable(function, dataclasses.replace(plain, joined=(2, 2, 1), joinable=()), found[0], dict)
-    load(other, 24, on)
-    other.launch((8, 10, 1), LaunchArguments((16,), (), 0, 0))
-    stub = kernel.launch_stub(0, (), {found[0]: other})
-    assert stub is not None
-    enter, memory = entered(stub), ctypes.c_uint64(16)
-    assert [enter(ctypes.addressof(memory), *grid, 0) for grid in wanted] == [0, 1, 0, 0, 0]
-    apart = [(HANDLE, grid) for grid, joined in wanted.items() if joined is None]
+    assert [variant and variant.join for variant in found] == list(wanted.values())
+    variants: dict[Any, GpuExecutable] = {}
+    assert kernel.launch_stub(0, (), variants) is None
+    memory, binary = ctypes.c_uint64(16), dataclasses.replace(plain.binary, threads=128)
+    for handle, constraints, launched in ((24, found[0], [0, 1, 1, 1, 1]), (HANDLE, found[2], [0, 1, 0, 0, 0])):
+        assert constraints is not None and constraints.join is not None
+        artifact = dataclasses.replace(plain, binary=binary, joined=constraints.join, joinable=())
+        variants[constraints] = GpuExecutable(function, artifact, constraints, dict)
+        load(variants[constraints], handle, on)
+        with pytest.raises(NeedsVariant) as raised:
+            kernel.launch(list(wanted)[found.index(constraints)], LaunchArguments((16,), (), 0, 0))
+        assert raised.value.variant == constraints
+        stub = kernel.launch_stub(0, (), variants)
+        assert stub is not None
+        enter = entered(stub)
+        assert [enter(ctypes.addressof(memory), *grid, 0) for grid in wanted] == launched
+    apart = [(HANDLE, grid) for grid, joined in wanted.items() if joined == APART]
     assert [(s.handle, s.shape[:3]) for s in on.seen] == [(24, (4, 5, 1)), (24, (4, 5, 1)), *apart]
 
 

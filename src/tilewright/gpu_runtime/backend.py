@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from tilewright.backends.base import Backend, Capabilities, Devices, Exporter, Machine, Serialization
 from tilewright.gpu_runtime import driver, stopwatch
-from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.artifact import APART, Artifact
 from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
 from tilewright.ir.core import Function, Op
 
@@ -44,9 +46,11 @@ class DriverBackend(Backend, Generic[_Target]):
     ) -> GpuExecutable:
         """What launches ``artifact``, which was made of ``function`` with ``options`` as ``variant``."""
         constraints = variant or FIRST
+        shown = replace(constraints, join=APART) if artifact.joinable else constraints
 
+        @functools.cache
         def texts() -> Mapping[str, str]:
-            return artifact.binary.texts or self.artifact(function, options, constraints).binary.texts
+            return artifact.binary.texts or self.artifact(function, options, shown).binary.texts
 
         return GpuExecutable(function, artifact, constraints, texts, lambda: self.reporting(function))
 

@@ -23,7 +23,7 @@ class Constraints:
     steps: int = 0  # of rows that several loops read, which are kept in shared memory; 0: none
     hide_divisibility: bool = False  # Triton knows less about indices
     occupancy: bool = True  # registers are limited as the kernel asks
-    join: tuple[int, int, int] = (1, 1, 1)  # blocks along each axis of the grid, whose tiles are one
+    join: tuple[int, int, int] | None = None  # blocks along each axis of the grid, whose tiles are one; None: by grid
     ctas: int = 0  # on an SM, at most, whose warps load for themselves; 0: as many as suit
 
     def but(self, reason: str, **changed: Any) -> CompileAgain:

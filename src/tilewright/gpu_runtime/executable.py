@@ -14,13 +14,13 @@ from tilewright.backends.base import NeedsKernel, NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.gpu_runtime import driver, realign
 from tilewright.gpu_runtime.abi import NumberPacker, can_pack
-from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.artifact import APART, Artifact
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.device_printf import Reports
 from tilewright.gpu_runtime.graph import launcher
 from tilewright.gpu_runtime.launch_errors import FOREIGN, refused
 from tilewright.gpu_runtime.launch_parameters import LaunchParameters, ParameterLayout
-from tilewright.gpu_runtime.launch_stub import Loaded, embedded, keep_busy, launch_stub
+from tilewright.gpu_runtime.launch_stub import Joined, Loaded, embedded, keep_busy, launch_stub
 from tilewright.gpu_runtime.tables import TableMemory
 from tilewright.gpu_runtime.tensormap import TensorMap, Unmapped
 from tilewright.ir.core import Function, Op
@@ -119,9 +119,8 @@ class GpuExecutable:
     def _require(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """NeedsVariant where another one is for this launch: for as few blocks, or as many, for such rows, or for
         longer lists than this kernel takes by value."""
-        variant = self._joining(grid, driver.device(arguments.device).processors) if self.artifact.joinable else None
-        if variant is not None:
-            raise NeedsVariant(variant)
+        if self.artifact.joinable:
+            raise NeedsVariant(self._joining(grid, driver.device(arguments.device).processors))
         self._require_depth(grid, arguments.device, arguments.values)
         longest = max([len(arguments.values[i].addresses) for i in self._by_value]) if self._by_value else 0
         if longest > self.artifact.capacity:
@@ -140,12 +139,14 @@ class GpuExecutable:
         return self._joining(grid, processors) or self._of_depth(grid, processors)
 
     def _joining(self, grid: tuple[int, int, int], processors: int) -> Constraints | None:
-        """The variant whose CTAs run the most neighbouring blocks of ``grid`` as one, and keep SMs busy."""
+        """The variant whose CTAs run the most neighbouring blocks of ``grid`` as one, and keep SMs busy; that of single
+        ones; None where there is no choice."""
+        if not self.artifact.joinable:
+            return None
         fits = (joined for joined in reversed(self.artifact.joinable) if keep_busy(grid, joined, processors))
-        joined = next(fits, None)
-        return None if joined is None else replace(self.constraints, join=joined)
+        return replace(self.constraints, join=next(fits, APART))
 
-    def _joined(self, device: int, variants: Mapping[Any, Any]) -> list[tuple[tuple[int, int, int], Loaded | None]]:
+    def _joined(self, device: int, variants: Mapping[Any, Any]) -> Joined:
         """How many blocks are joined along each axis, the most first, and the variant; None for one that has not been
         needed yet, or whose launch takes more than to queue it."""
         found = []
@@ -242,9 +243,16 @@ class GpuExecutable:
         return params, functools.partial(self._run, params, kernel)
 
     def launch_stub(
-        self, device: int, tables: Sequence[ListTable], variants: Mapping[Any, Any]
+        self, device: int, tables: Sequence[ListTable], variants: Mapping[Any, Any], joined: Joined = ()
     ) -> native.LaunchStub | None:
-        """How machine code starts a launch on ``device``; None where there is more to a launch than to queue it."""
+        """How machine code starts a launch on ``device``, or those of variants whose blocks are ``joined``; None where
+        there is more to a launch than to queue it."""
+        if self.artifact.joinable:
+            apart, joined = variants.get(replace(self.constraints, join=APART)), self._joined(device, variants)
+            if apart is None:
+                return launch_stub(None, joined=joined, processors=driver.device(device).processors)
+            made: native.LaunchStub | None = apart.launch_stub(device, tables, variants, joined)
+            return made
         long = any(len(table.addresses) > self.artifact.capacity for table in tables)
         if not self._plain_launch or long:
             return None
@@ -257,9 +265,9 @@ class GpuExecutable:
             lists = {t.index: TableMemory(t, table, device, capacity) for t, table in zip(self._tables, tables)}
         except Unmapped:
             return None
-        joined = self._joined(device, variants)
         processors = driver.device(device).processors if joined else 1
-        return launch_stub(self._parameters, self._kernel(device), others, self.least, lists, joined, processors)
+        kernel = self._parameters, self._kernel(device)
+        return launch_stub(kernel, others, self.least, lists, joined, processors)
 
     def embedded(self, name: str, grid: tuple[int, int, int]) -> native.Embedded:
         """How machine code queues a launch of ``grid`` without Python, on any device of the architecture. ValueError
@@ -272,6 +280,8 @@ class GpuExecutable:
             raise ValueError("it has arrays of its own, for which Python makes memory at each launch")
         if not can_pack(self.artifact.formats):
             raise ValueError("it takes a number of 16 or 8 bits; pass a float32")
+        if self.artifact.joinable:
+            raise NeedsVariant(replace(self.constraints, join=APART))
         if self._realigns:
             raise NeedsVariant(replace(self.constraints, realign=False))
         self._require_depth(grid, 0)

@@ -19,25 +19,26 @@ _NO_RECORD = ctypes.c_int64()  # of a stub that is made for one kernel
 _BUSY, _MOST = 9, 10  # of so many SMs, in all rounds of CTAs, where blocks are joined
 Loaded = tuple[ParameterLayout, driver.LoadedKernel]
 Blocks = tuple[int, int, int]  # along each axis of a grid
+Joined = Sequence[tuple[Blocks, "Loaded | None"]]  # the most first
 
 
 def launch_stub(
-    layout: ParameterLayout,
-    kernel: driver.LoadedKernel,
+    kernel: Loaded | None,
     others: Sequence[tuple[int | None, int, Loaded | None]] = (),
     least: Sequence[tuple[int, int]] = (),
     lists: Mapping[int, TableMemory] = MappingProxyType({}),
-    joined: Sequence[tuple[Blocks, Loaded | None]] = (),
+    joined: Joined = (),
     processors: int = 1,
 ) -> LaunchStub | None:
-    """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits. ``lists``
-    has, for the parameters that are tables by value, the memory of one that differs by addresses.
+    """The entry of a loaded kernel whose launch needs no other memory; None where it takes floats of 16 bits, or none
+    is loaded. ``lists`` has, for the parameters that are tables by value, the memory of one that differs by addresses.
 
     ``others`` are variants of it for grids with up to so many blocks, or values of the parameter of that number, fewest
     first, and ``joined`` those for as many blocks that keep ``processors`` busy; Python starts those that are None, and
     what has a smaller value than the ``least`` of a parameter.
     """
-    if not abi.can_pack(layout.formats):
+    loaded = [found for found in (kernel, *(variant for _, variant in joined)) if found is not None]
+    if not loaded or not all(abi.can_pack(layout.formats) for layout, _ in loaded):
         return None
     body = Body()
     for i, bound in least:
@@ -53,10 +54,13 @@ def launch_stub(
             body.kept.append(variant)
         body.jump("started")
         body.label(f"apart{i}")
-    body.store("i32", _start(body, layout, kernel, others, lists), code)
+    if kernel is None:
+        body.require("false")
+    else:
+        body.store("i32", _start(body, *kernel, others, lists), code)
     body.jump("started")
     body.label("started")
-    return LaunchStub(stub_code(body, body.load("i32", code)), _NO_RECORD, (*body.kept, kernel))
+    return LaunchStub(stub_code(body, body.load("i32", code)), _NO_RECORD, (*body.kept, *loaded))
 
 
 def _start(

@@ -59,11 +59,11 @@ def compile_at(request: CompileRequest) -> list[CacheEntry]:
     """
     function, options, machine = parse_function(request.function), request.options, request.machine
     backend = get_backend(request.backend) if machine is None else compiling_for(machine.target, request.backend)
-    first: Any = compiled(function, backend, options)[0]
-    entries = [cache_entry(function, backend, options)]
-    if machine is not None and backend.capabilities.variants:
-        variant = first.variant_for(request.grid, machine.processors)
-        if variant is not None:
-            compiled(function, backend, options, variant)
-            entries.append(cache_entry(function, backend, options, variant))
-    return [entry for entry in entries if entry is not None]
+    variants = machine is not None and backend.capabilities.variants
+    variant, entries = None, []
+    while True:
+        made: Any = compiled(function, backend, options, variant)[0]
+        entries.append(cache_entry(function, backend, options, variant))
+        variant = made.variant_for(request.grid, machine.processors) if machine is not None and variants else None
+        if variant is None:
+            return [entry for entry in entries if entry is not None]

@@ -24,6 +24,7 @@ from tilewright.backends.gpu.assemble import Assembled, Resources
 from tilewright.backends.gpu.backend import GpuBackend, choose
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.gpu.target import architecture
+from tilewright.gpu_runtime.artifact import APART
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileUnsupportedFeatureError
@@ -33,6 +34,7 @@ from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.pipelines import optimize
 
 TARGETS = ("sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121")
+_DECISIONS = "compile decisions"
 needs_ptxas = pytest.mark.skipif(assemble.missing() is not None, reason=assemble.missing() or "")
 
 
@@ -282,6 +284,29 @@ def test_where_registers_do_not_suffice_a_cta_is_alone(suffices: bool, monkeypat
     with nullcontext() if suffices else pytest.raises(TileError, match="Insufficient registers"):
         GpuBackend("sm_90").compile(function(), {})
     assert len(asked) == 2 and ".minnctapersm 1" in asked[1]
+
+
+def test_products_whose_blocks_may_be_joined_are_compiled_for_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once: by a launch, or by what shows their stages."""
+    asked: list[str] = []
+
+    def assembled(ptx: str, target: str, kernel: str) -> Assembled:
+        asked.append(ptx)
+        return Assembled(b"", Resources(0, 0, 0, 0))
+
+    monkeypatch.setattr(assemble, "missing", lambda: None)
+    monkeypatch.setattr(assemble, "assemble", assembled)
+    x, y, z = (np.zeros(shape, np.float16) for shape in ((1024, 512), (512, 1024), (1024, 1024)))
+    multiplied = specialization(grid, (x, y, z), "reference").function
+    backend = GpuBackend("sm_90")
+    chooses = backend.compile(multiplied, {})
+    wanted = [chooses.variant_for(blocks, 132) for blocks in ((66, 16, 1), (66, 15, 1))]
+    assert not asked and [how and how.join for how in wanted] == [(1, 4, 1), APART]
+    for how in wanted:
+        made = backend.compile(multiplied, {}, how)
+        assert made.artifact.joined == how.join and made.variant_for((66, 16, 1), 132) is None
+    assert len(asked) == 2 and "blocks that a variant for large grids joins: 1x2x1" in chooses.stages()[_DECISIONS]
+    assert chooses.stages()["PTX"] == asked[1] and len(asked) == 3
 
 
 def test_spills_with_all_registers_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

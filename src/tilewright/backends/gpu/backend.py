@@ -14,13 +14,13 @@ from tilewright.analysis.gpu.target import THREAD_REGISTERS, GpuTarget, parse_ta
 from tilewright.backends.base import Exporter
 from tilewright.backends.cuda_tools import tool_version
 from tilewright.backends.gpu import assemble
-from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
+from tilewright.backends.gpu.compiler import Compiled, blocks_to_join, compile_to_ptx
 from tilewright.backends.gpu.exporter import write_cubin
 from tilewright.backends.gpu.tables import box_of
 from tilewright.backends.gpu.target import architecture
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
-from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
+from tilewright.gpu_runtime.artifact import APART, Artifact, GpuBinary
 from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.ir.core import Function, Op
@@ -84,6 +84,10 @@ class GpuBackend(DriverBackend[str]):
             function = replace(function, hints={**function.hints, MOST_CTAS: how.ctas})
         chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
         warps, stages = chosen["num_warps"], chosen["num_stages"]
+        joins = blocks_to_join(function, self.architecture(), warps, how) if how.join is None else ()
+        if joins:
+            without_code = GpuBinary(b"", function.name, 0, 1, 0, ())
+            return Artifact(without_code, formats_of(function), (), 0, joinable=tuple(joins))
         compiled = compile_to_ptx(function, self.architecture(), warps, 1 if stages == 0 else stages, how)
         if self._target is None and compiled.distributed.ops_of(Tcgen05Mma):
             warnings.warn(_UNTESTED.format(function.name), RuntimeWarning, stacklevel=2)
@@ -132,8 +136,7 @@ def _artifact(
         capacity=compiled.capacity,
         blocks_of_cta=blocks,
         ctas_of_block=ctas,
-        joined=how.join,
-        joinable=tuple(compiled.joinable),
+        joined=how.join or APART,
         depths=compiled.distributed.hints.get(DEEPER, ()),
         kept_rows=compiled.distributed.hints.get(KEPT_ROWS, ()),
     )

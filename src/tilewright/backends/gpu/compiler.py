@@ -17,6 +17,7 @@ from tilewright.backends.gpu.schedule import schedule
 from tilewright.backends.gpu.tables import OTHER_PARAMETERS, tables_of
 from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx, with_features
 from tilewright.backends.native.text_builder import text_of
+from tilewright.gpu_runtime.artifact import APART
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import float8_e4m3fn, float8_e5m2
@@ -88,6 +89,13 @@ class Compiled:
         return LazyTexts({**stages, **{title: functools.partial(str, text) for title, text in others.items()}})
 
 
+def blocks_to_join(function: Function, target: str, num_warps: int | None, how: Constraints) -> Sequence[Blocks]:
+    """How many neighbouring blocks of ``function`` a variant may join, the fewest first."""
+    processor = parse_target(target.removesuffix("a"))
+    free = how.descriptors and num_warps is None  # without descriptors, others launch it
+    return joinable(with_resolved_hints(optimize(function), processor)) if free and processor.has_wgmma else ()
+
+
 @collector.paused()
 def compile_to_ptx(
     function: Function, target: str, num_warps: int | None, num_stages: int | None = None, how: Constraints = _IN_PLACE
@@ -103,10 +111,10 @@ def compile_to_ptx(
     whole = with_resolved_hints(optimize(function), processor)
     free = how.descriptors  # without, others launch it
     joins: Sequence[Blocks] = ()
-    if how.join != Constraints.join:
+    if how.join not in (None, APART):
         whole = run_passes(whole, (JoinBlocks(how.join),))
-    elif free and num_warps is None and processor.has_wgmma:
-        joins = joinable(whole)
+    else:
+        joins = blocks_to_join(function, target, num_warps, how)
     splits: list[Pass] = [SplitMma(processor), SplitSteps()]
     if num_warps is None:
         splits.append(SplitBlocks())
