@@ -148,11 +148,22 @@ def repeated(a: Any, b: Any, more: Any, c: Any, M: ct.Constant[int], N: ct.Const
     ct.store(c, (i, j), total)
 
 
+def scattered(a: Any, b: Any, more: Any, c: Any, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]) -> None:
+    """Blocks that also store by addresses, those of a row to the same ones."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        total = ct.mma(ct.load(a, (i, k), (M, K)), ct.transpose(ct.load(b, (j, k), (N, K))), total)
+    ct.store(c, (i, j), total)
+    ct.scatter(more, i * M + ct.arange(M, dtype=ct.int32), ct.full((M,), 1, more.dtype))
+
+
 def test_blocks_that_stay_apart() -> None:
-    """Along the axis whose number is computed with, or where one could wait for another one."""
+    """Along the axis whose number is computed with, or where one could wait for another one, or stores by addresses."""
     arguments = made(256, 256, (64, 64, 64), left=False, right=False)[:-2]
     assert joinable(specialized(numbered, arguments)) == ((1, 2, 1), (1, 4, 1))
-    assert joinable(specialized(in_place, arguments)) == joinable(specialized(repeated, arguments)) == ()
+    for kernel in (in_place, repeated, scattered):
+        assert joinable(specialized(kernel, arguments)) == ()
 
 
 @pytest.mark.parametrize("blocks", [(2, 1, 1), (1, 2, 1)])

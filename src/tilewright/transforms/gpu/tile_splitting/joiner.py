@@ -17,6 +17,8 @@ class TileJoiner(TileSplitter):
     nothing but the index of tiles, along the axis along which these are joined."""
 
     def __init__(self, function: Function, grid: int) -> None:
+        if function.ops_of(memory.Store):  # of which nothing says whose tiles they are
+            raise CannotSplit
         axes = {op: _axis_of(op, grid) for op in function.ops_of(memory.StoreView)}
         super().__init__(function, axes)
         self._grid = grid
