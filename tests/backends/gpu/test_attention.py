@@ -20,7 +20,7 @@ from support.ptx.backend import PtxBackend, ptx_backend
 import tilewright as ct
 from tilewright.backends import registry
 from tilewright.ir.core import Function, Op
-from tilewright.ir.ops.control import For
+from tilewright.ir.ops.control import For, If, Yield
 from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierInit, MbarrierWait, PassTurn, TakeTurn
 from tilewright.ir.ops.gpu.memory import Barrier, SharedAlloc
 from tilewright.ir.ops.gpu.mma import GpuMma
@@ -209,6 +209,50 @@ def test_the_softmax_stays_before_the_wait(monkeypatch: pytest.MonkeyPatch) -> N
     loop = [name for name, _ in itertools.groupby(order)]
     wait = "wgmma.wait_group.sync.aligned "
     assert any(loop[i : i + 4] == [wait + "1", "ex2", "nanosleep", wait + "0"] for i in range(len(loop))), loop
+
+
+def in_turn(q: Any, k: Any, v: Any, o: Any, M: ct.Constant[int], D: ct.Constant[int]) -> None:
+    """Attention of heads whose keys have one length, in steps of the number of blocks."""
+    for h in range(ct.bid(0), q.shape[0], ct.num_blocks(0)):
+        x = ct.load(q, (h, 0, 0), (1, M, D)).reshape((M, D))
+        total, size = ct.zeros((M, D), ct.float32), ct.zeros((M, 1), ct.float32)
+        most = ct.full((M, 1), -1e30, ct.float32)
+        for j in range(k.shape[1] // 64):
+            y = ct.transpose(ct.load(k, (h, j, 0), (1, 64, D)).reshape((64, D)))
+            scores = ct.mma(x, y, ct.zeros((M, 64), ct.float32))
+            now = ct.maximum(most, ct.max(scores, axis=1, keepdims=True))
+            weights, old = ct.exp(scores - now), ct.exp(most - now)
+            size = size * old + ct.sum(weights, axis=1, keepdims=True)
+            z = ct.load(v, (h, j, 0), (1, 64, D)).reshape((64, D))
+            total, most = ct.mma(weights.astype(q.dtype), z, total * old), now
+        ct.store(o, (h, 0, 0), (total / size).astype(o.dtype).reshape((1, M, D)))
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize("keys", [64, 192])
+def test_the_next_queries_arrive_while_results_are_stored(make: Callable[[], Any], keys: int) -> None:
+    """Queries are given back on either way through the loop over keys, before the last MMA op."""
+    rng = np.random.default_rng(keys)
+    q, k, v, o = (aligned((3, n, 64), np.float16) for n in (128, keys, keys, 128))
+    for x in (q, k, v):
+        x[...] = rng.standard_normal(x.shape) / 4
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    with observed_passes(see), make() as backend:
+        ct.launch(None, (2,), ct.kernel(in_turn), (q, k, v, o, 128, 64), backend=backend)
+    weights = np.exp(q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1))
+    wanted = weights / weights.sum(-1, keepdims=True) @ v.astype(np.float64)
+    assert np.abs(o.astype(np.float64) - wanted).max() < 2e-3
+    (roles,) = found[-1].ops_of(WarpSpecialize)
+    (heads,) = (op for op in roles.consumer.ops if isinstance(op, For))
+    (branch,) = (op for op in heads.body.ops if isinstance(op, If))
+    assert not any(isinstance(op, MbarrierArrive) for op in heads.body.ops)
+    assert len([op for op in branch.then.ops if isinstance(op, MbarrierArrive)]) == 3  # the first keys, queries, values
+    assert [type(op) for op in branch.orelse.ops[-2:]] == [MbarrierArrive, Yield]
 
 
 def test_loops_share_rings() -> None:

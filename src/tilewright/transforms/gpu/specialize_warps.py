@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
+from tilewright.ir.effects import has_early_exit
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import CTAS_OF_SM, DEEPER, num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.arith import Cmp, Select
-from tilewright.ir.ops.control import For, LoopOp, Return
+from tilewright.ir.ops.control import For, If, LoopOp, Return
 from tilewright.ir.ops.gpu import barriers
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier
 from tilewright.ir.ops.gpu.memory import CONSUMERS, Barrier, SharedAlloc
@@ -192,6 +193,22 @@ def _flies(loop: For) -> bool:
     return only_adds(loop) and not any(isinstance(op, StageOperand) and op.waited for op in loop.body.ops)
 
 
+def _is_multiplied_alone(group: Group) -> bool:
+    """Whether nothing but MMA ops reads what ``group`` fetches, and no iteration ends early around these."""
+    users = {op for fetch in (*group.fetches, *group.views) for op in fetch.result.users}
+    return users <= group.mmas and not any(has_early_exit(op) for op in group.block.ops if not op.spec.terminator)
+
+
+def _last_readers(block: Block, group: Group) -> Iterator[Op | Block]:
+    """The loop after which, or the block at whose end, ``group`` has been read, on each way through ``block``."""
+    last = next((op for op in reversed(block.ops) if not group.mmas.isdisjoint(op.walk())), None)
+    if isinstance(last, If):
+        for region in last.regions:
+            yield from _last_readers(region, group)
+    else:
+        yield last if isinstance(last, LoopOp) else block
+
+
 class Consumer(Partition):
     """All other warps: they wait for the tiles, multiply, and give the buffers back. What comes after all MMA ops
     their first thread has copied, of which ``last`` is the barrier."""
@@ -214,6 +231,11 @@ class Consumer(Partition):
             self._turns.update(op.body for op in function.ops_of(For) if takes_turns(op))
         self._held: dict[Group, Value] = {}  # in a loop that only adds: the slot of the iteration before, or -1
         self._puts = bool(function.ops_of(Put))
+        self._early: dict[Op | Block, list[Group]] = {}  # after which op, or at whose end, a group is read no more
+        for group in groups:
+            if group.depth and not group.is_direct and _is_multiplied_alone(group):
+                for place in _last_readers(group.block, group):
+                    self._early.setdefault(place, []).append(group)
 
     def op(self, op: Op) -> None:
         if isinstance(op, Fetch) and op in self.group_of:
@@ -349,10 +371,18 @@ class Consumer(Partition):
         self._give_back(group, at, exists)
 
     def close(self, block: Block) -> None:
-        """What was fetched here for MMA ops in nested blocks is needed until here."""
+        """What was fetched here for MMA ops in nested blocks is needed until here, if not given back before."""
+        self._give_back_early(block)
+        given = [group for groups in self._early.values() for group in groups]
         for group in self.groups:
             if group.block is block and not group.is_direct:
-                self._give_back(group, self._advance(group))
+                slot = self._advance(group)
+                if group not in given:
+                    self._give_back(group, slot)
+
+    def _give_back_early(self, place: Op | Block) -> None:
+        for group in self._early.get(place, ()):
+            self._give_back(group, self.states[group.ring].slot)
 
     def extra(self, op: Op) -> list[Value]:
         if not isinstance(op, LoopOp) or op not in self._adding:
@@ -370,8 +400,11 @@ class Consumer(Partition):
 
     def leave(self, op: LoopOp, extra: Sequence[Value]) -> None:
         """The accumulators are waited for when the loop has ended."""
-        if op not in self._adding:
-            return
+        if op in self._adding:
+            self._land_added(op, extra)
+        self._give_back_early(op)
+
+    def _land_added(self, op: LoopOp, extra: Sequence[Value]) -> None:
         accumulators = [op.results[op.carried.index(p.acc)] for p in self._adding[op] if p.acc in op.carried]
         done = self.b.emit_op(WgmmaWait, self.all(accumulators), [], [])
         self.values.update(zip(accumulators, done.results))
