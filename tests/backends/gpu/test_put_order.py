@@ -48,11 +48,25 @@ def stored_apart(a, b, c, M: Int):  # type: ignore[no-untyped-def]
         ct.store(c, (i, j), total.astype(c.dtype))
 
 
+@ct.kernel
+def stored_in_pairs(a, b, c, M: Int):  # type: ignore[no-untyped-def]
+    columns = ct.cdiv(c.shape[1], 128)
+    for tile in range(ct.bid(0), ct.cdiv(c.shape[0], M) * columns, ct.num_blocks(0)):
+        i, j = tile // columns, 2 * (tile % columns)
+        left, right = ct.zeros((M, 64), ct.float32), ct.zeros((M, 64), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], 64)):
+            x = ct.load(a, (i, k), (M, 64))
+            left = ct.mma(x, ct.load(b, (k, j), (64, 64)), left)
+            right = ct.mma(x, ct.load(b, (k, j + 1), (64, 64)), right)
+        ct.store(c, (i, j), left.astype(c.dtype))
+        ct.store(c, (i, j + 1), right.astype(c.dtype))
+
+
 def run(kernel: Any, rows: int, backend: str) -> None:
     generator = np.random.default_rng(0)
     a, b, c = (aligned((128, 128), np.float16) for _ in range(3))
     a[...], b[...] = (generator.integers(-2, 3, (128, 128)) for _ in range(2))
-    grid = (128 // rows, 1 if kernel is stored_apart else 2)
+    grid = (1, 1) if kernel is stored_in_pairs else (128 // rows, 1 if kernel is stored_apart else 2)
     ct.launch(None, grid, kernel, (a, b, c, rows), backend=backend)
     factor = 2 if kernel is stored_twice else 1
     np.testing.assert_array_equal(c, factor * (a.astype(np.float32) @ b.astype(np.float32)))
@@ -72,7 +86,7 @@ def waits(kernel: Any, rows: int) -> list[bool]:
 
 
 @pytest.mark.parametrize("rows", [64, 128])
-@pytest.mark.parametrize("kernel", [stored_twice, stored_in_each_step, stored_apart])
+@pytest.mark.parametrize("kernel", [stored_twice, stored_in_each_step, stored_apart, stored_in_pairs])
 def test_the_last_store_is_what_stays(kernel: Any, rows: int) -> None:
     with ptx_backend(4, "sm_90") as backend:
         run(kernel, rows, backend)
@@ -82,3 +96,7 @@ def test_only_what_may_reach_the_same_tile_waits() -> None:
     assert any(waits(stored_twice, 64)) and any(waits(stored_in_each_step, 64))
     found = waits(stored_apart, 64)
     assert found and not any(found)
+
+
+def test_a_tile_beside_one_that_has_waited_waits_for_nothing() -> None:
+    assert waits(stored_in_pairs, 64) == [True, False, False]

@@ -46,6 +46,14 @@ def test_a_tile_of_one_box() -> None:
     check(StageStores(), before + PUT + END, before + after + END, names=False)
 
 
+def test_tiles_with_buffers_of_their_own_wait_for_these() -> None:
+    """The one before may still be read."""
+    first = stored("a", "x", "m", " {pending = 1}", buffer("a") + buffer("b"))
+    after = (first + stored("b", "x", "m", " {pending = 1}")).replace("START", "")
+    before = HEAD + MAP + tile(64, RESULT)
+    check(StageStores(), before + PUT + PUT + END, before + after + END, names=False)
+
+
 def test_two_buffers_take_turns() -> None:
     """One is filled while the other one is stored."""
     second = "\n  %c = constant() {value = 64, type = !i32} : i32\n  %m2 = add(%m, %c) : i32"

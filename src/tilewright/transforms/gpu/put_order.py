@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.manager import AnalysisManager
@@ -47,7 +47,44 @@ def stored_again(function: Function, puts: Set[_Put]) -> frozenset[_Put]:
             return False
         return not _has_own_tiles(op) if op is other else may_alias(writers[op], {writers[other]})
 
-    return frozenset(op for op in puts if any(follows(op, other) for other in puts))
+    found: list[_Put] = []
+    for op in function.walk():
+        if (
+            isinstance(op, _Put)
+            and op in puts
+            and any(follows(op, other) for other in puts)
+            and not _waits_already(op, found, puts)
+        ):
+            found.append(op)
+    return frozenset(found)
+
+
+def _waits_already(op: _Put, found: Sequence[_Put], puts: Set[_Put]) -> bool:
+    """Whether one of those ``found`` is before ``op`` in its block, since when nothing but other tiles was stored."""
+    last = next((other for other in reversed(found) if other.block is op.block), None)
+    if last is None or op.block is None:
+        return False
+    ops = op.block.ops
+    since = [o for outer in ops[ops.index(last) : ops.index(op)] for o in outer.walk() if o in puts]
+    return all(_are_apart(op, other) for other in since if isinstance(other, _Put))
+
+
+def _are_apart(op: _Put, other: _Put) -> bool:
+    """Whether both store to tiles of one view whose indices differ by a number."""
+    apart = any(a is b and m != n for (a, m), (b, n) in zip(map(_shifted, op.indices), map(_shifted, other.indices)))
+    return apart and op.view is other.view and op.view.partition.steps == op.view.partition.tile_shape
+
+
+def _shifted(value: Value) -> tuple[Value | None, int]:
+    """The value to which a constant is added, and the constant; None for constants."""
+    number = constant_of(value)
+    if number is not None:
+        return None, int(number)
+    if isinstance(value.op, Add):
+        for x, y in ((value.op.lhs, value.op.rhs), (value.op.rhs, value.op.lhs)):
+            if (added := constant_of(y)) is not None:
+                return x, int(added)
+    return value, 0
 
 
 def _has_own_tiles(op: _Put) -> bool:

@@ -116,6 +116,13 @@ class _Stager:
             buffers = self.added if group[0].adds else self.buffers
             buffers += allocations
             self.of_puts.update((op, ([a.result for a in allocations], len(group) > 1)) for op in group)
+        self.alike = {op: self._alike(op) for op in self.by_groups}
+
+    def _alike(self, op: tma.Put) -> int:
+        """How many tiles the block of ``op`` stores, by the same threads and in as many pieces; 1 where some differ."""
+        beside = [other for other in self.by_groups if other.block is op.block]
+        kinds = [(o.value.type, put_buffers(o), o.adds, self.by_groups[o]) for o in beside]
+        return len(beside) if all(kind == kinds[0] for kind in kinds) else 1
 
     def allocate(self) -> None:
         """Insert the buffers: of results, where they may be what others were, before the first of these is stored."""
@@ -155,6 +162,8 @@ class _Stager:
             piece = op.value if pieces == 1 else b.emit(tma.Part, op.value, axis=axis, size=size, index=i)
             written = op.after_stores and not i
             pending = 0 if written or (shares and not i) else count - 1  # others may have used one buffer
+            if not written and not shares and i < count:  # used last when the tile before was stored
+                pending = (pieces - 1 - i) % count + i + pieces * (self.alike[op] - 1)
             b.emit_op(tma.TmaStoreWait, pending=pending, written=written)
             vector = shared_vector(shared, piece.layout)
             b.emit_op(SharedStore, buffers[i % count], piece, vector=vector)
