@@ -19,6 +19,7 @@ from tilewright.analysis.affine import AffineTiles
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.waiting_loops import may_wait
+from tilewright.backends.branches import phi_of
 from tilewright.backends.cpu import on_demand
 from tilewright.backends.cpu.codegen import (
     atomics,
@@ -44,6 +45,7 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.codegen.value_ranges import ValueRanges
 from tilewright.backends.cpu.compiled import BLOCK_SYMBOL, SYMBOL
 from tilewright.backends.cpu.context import Axes, Field
+from tilewright.backends.cpu.loops.dot import reader
 from tilewright.backends.cpu.loops.fused import root_of
 from tilewright.backends.cpu.loops.grid_order import block_axes
 from tilewright.backends.cpu.loops.groups import block_work
@@ -200,6 +202,22 @@ def _emit_nest(state: State, op: LoopNest) -> None:
         state.emit_strip(op)
         return
     bind_results(state, op, 0)
+    place = on_demand.module("codegen.mma_in_place").in_place(state, op) if reader(op) is not None else None
+    if place is None:
+        _emit_copy(state, op)
+        return
+    state.in_place[op], buffer = place, state.tile_buffer(op.results[0])
+    with state.builder.if_else(place.chosen) as (then, orelse):
+        with then:
+            unused = buffer.pointer, state.builder.block
+        with orelse:
+            _emit_copy(state, op)
+            copied = state.tile_buffer(op.results[0]).pointer, state.builder.block
+    state.bind(op.results[0], buffer._replace(pointer=phi_of(state.builder, unused, copied)))
+
+
+def _emit_copy(state: State, op: LoopNest) -> None:
+    """The loops that compute the first result of ``op`` into its buffer, or a panel."""
     axis, group = op.transposed, group_of(state, op, 1)
     if op.panels:
         rearrange = _mma().rearrangement(state, op)

@@ -16,12 +16,13 @@ from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.lanes import integers
 from tilewright.backends.cpu.codegen.loop_nests import NestWork
 from tilewright.backends.cpu.codegen.mma_dot import DotKernel
-from tilewright.backends.cpu.codegen.mma_kernel import Accumulator, Kernel, TransposedKernel, blocking
+from tilewright.backends.cpu.codegen.mma_in_place import InPlace, rest_changes, valid_elements, zeros
+from tilewright.backends.cpu.codegen.mma_kernel import Accumulator, Kernel, RowsKernel, TransposedKernel, blocking
 from tilewright.backends.cpu.codegen.mma_tiles import TileKernel
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.panels import Rearrangement
 from tilewright.backends.cpu.codegen.state import State
-from tilewright.backends.cpu.loops.dot import LANES, DotInstruction, Product, dot_instruction
+from tilewright.backends.cpu.loops.dot import LANES, DotInstruction, Product, dot_instruction, reader
 from tilewright.backends.cpu.loops.kinds import is_array_tile
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.external import defined_once
@@ -30,7 +31,6 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import bfloat16, float32, int8
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.loops import LoopNest
-from tilewright.ir.ops.memory import padding_value
 from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 from tilewright.records import NamedTuple
 
@@ -54,30 +54,39 @@ class Matrix(NamedTuple):
 def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     x, y = op.x, op.y
     product = Product.of(op)
-    padded, work, _, *padded_lines = nest.scratch
+    padded, work, _ = nest.scratch
     dot = None if work is None else dot_instruction(state.processor, product)
-    columns_of, lines_of = (v.op.x if isinstance(v.op, Permute) and v.op in nest.body.ops else None for v in (x, y))
+    columns_of = x.op.x if isinstance(x.op, Permute) and x.op in nest.body.ops else None
     of_left = ((x, -2), (x, -1)) if columns_of is None else ((columns_of, -1), (columns_of, -2))
-    rows, *along = (_valid_elements(state, *of) for of in (*of_left, (y, -2)))
+    rows, *along = (valid_elements(state, *of) for of in (*of_left, (y, -2)))
     depth = product.k if None in along else index.maximum(state.builder, *along)
-    needed = None
-    if dot is None and lines_of is None and rows is not None and along[0] is not None:
-        needed = product.m if blocking(state, product).rows == product.m else rows, depth
+    source, needed = _reshaped(y).op, None
+    place = state.in_place.get(source) if isinstance(source, LoopNest) else None
+    if dot is None and rows is not None and along[0] is not None:
+        together = place is not None and place.together
+        needed = product.m if together or blocking(state, product).rows == product.m else rows, depth
     valid = product.m if rows is None else rows, depth
     narrow = dot is not None and product.x is bfloat16
     if columns_of is not None:
         left = Matrix(state.tile_buffer(columns_of).pointer, 1, product.m)
     else:
         left = _operand(state, nest, x, padded, nest.transposed, needed=needed, narrow=narrow)
-    if lines_of is not None:
-        right = _operand(state, nest, lines_of, padded_lines[0] if padded_lines else None)._replace(transposed=True)
-    else:
-        right = _buffered(state.tile_buffer(y), product.n)
+    right = _buffered(state.tile_buffer(y), product.n)
     accumulator = _accumulator(state, nest, op.acc)
-    source = _reshaped(y).op
     interleaved = isinstance(source, LoopNest) and _reader(state, source) is not None
     work_buffer = None if work is None or dot is None else state.buffer(work, int8, dot.scratch_bytes(product))
-    _multiply(state, op, product, (left, right), accumulator, valid, dot, work_buffer, interleaved)
+
+    def multiply() -> None:
+        _multiply(state, op, product, (left, right), accumulator, valid, dot, work_buffer, interleaved)
+
+    if place is None:
+        multiply()
+    else:
+        with state.builder.if_else(place.chosen) as (then, orelse):
+            with then:
+                _multiply_in_place(state, op, product, left, place, accumulator, depth)
+            with orelse:
+                multiply()
     if product.out.short == "f16":
         _round(state, accumulator.buffer)
     _bind(state, nest, accumulator.buffer)
@@ -100,11 +109,8 @@ def rearrangement(state: State, nest: LoopNest) -> Rearrangement | None:
 
 def _reader(state: State, nest: LoopNest) -> tuple[DotInstruction, Product] | None:
     """The instruction and the product by it which alone reads the panel of ``nest``, as its right operand."""
-    value = nest.results[0]
-    while len(value.users) == 1 and isinstance(op := next(iter(value.users)), Reshape):
-        value = op.result
-    op = next(iter(value.users))
-    if not nest.panels or len(value.users) > 1 or not isinstance(op, Mma) or value in (op.x, op.acc):
+    op = reader(nest)
+    if op is None or not nest.panels:
         return None
     product = Product.of(op)
     dot = dot_instruction(state.processor, product) if op.y.tile.size == product.k * product.n else None
@@ -114,41 +120,6 @@ def _reader(state: State, nest: LoopNest) -> tuple[DotInstruction, Product] | No
 def _buffered(buffer: Buffer, depth: int) -> Matrix:
     """A matrix with ``depth`` columns."""
     return Matrix(buffer.pointer, depth, 1)
-
-
-def _valid_elements(state: State, x: Value, axis: int) -> Index | None:
-    """How many elements along ``axis`` come from an array, with zeros behind them. None when that is not known."""
-    load = _loaded(x).op
-    if load is None or load not in state.accesses:
-        return None
-    tile = state.accesses[load]
-    n, long = x.tile.shape[axis], [k for k, length in enumerate(tile.shape) if length > 1]
-    if [tile.shape[k] for k in long] != [length for length in x.tile.shape if length > 1] or n == 1 or len(long) < 2:
-        return None
-    before = sum(length > 1 for length in x.tile.shape[:axis])
-    along, padding = long[before], padding_value(tile.view.partition.padding, tile.dtype)
-    if not tile.checked[along]:
-        return n
-    if str(float(padding)) != "0.0":
-        return None
-    builder = state.builder
-    left = index.sub(builder, tile.extents[along], tile.origins[along])
-    valid = index.maximum(builder, index.minimum(builder, left, n), 0)
-    if isinstance(tile.origins[along], int):
-        return valid if tile.origins[along] >= 0 else n
-    outside = builder.icmp_signed("<", as_value(tile.origins[along]), as_value(0))
-    return builder.select(outside, as_value(n), as_value(valid))
-
-
-def _loaded(x: Value) -> Value:
-    """What ``x`` is a reshape of, or a nest only keeps."""
-    while True:
-        if isinstance(x.op, Reshape):
-            x = x.op.x
-        elif isinstance(x.op, LoopNest):
-            x = x.op.kept[x.index]
-        else:
-            return x
 
 
 def _operand(
@@ -218,9 +189,9 @@ def _multiply(
     operands: tuple[Matrix, Matrix],
     accumulator: Accumulator,
     valid: tuple[Index, Index],
-    dot: DotInstruction | None,
-    work: Buffer | None,
-    interleaved: bool,
+    dot: DotInstruction | None = None,
+    work: Buffer | None = None,
+    interleaved: bool = False,
 ) -> None:
     """For ``op``, add the products of the matrices ``operands`` to ``accumulator``.
 
@@ -228,9 +199,10 @@ def _multiply(
     ``interleaved``. ``valid`` says from which row on the left matrix is zero, and from where on along k both.
     """
     (left, right), (m, n, k) = operands, (p.m, p.n, p.k)
-    packed, transposed = isinstance(left.column, int) and left.column == 1, right.transposed
+    packed = isinstance(left.column, int) and left.column == 1
     if dot is None:
-        function = _kernel(state, p, accumulator, packed=packed, transposed=transposed)
+        kernel = Kernel if right.buffered else TransposedKernel if right.transposed else RowsKernel
+        function = _kernel(state, kernel, p, accumulator, packed=packed)
     else:
         start = "interleaved." * interleaved + "wide." * (left.buffered and p.x.is_floating)
         function = _dot_kernel(state, dot, p, start)
@@ -255,10 +227,32 @@ def _multiply(
     if work is not None:
         arguments += [work.pointer, as_value(left.row)]
     else:
-        distances = [left.row, *[left.column] * (not packed), *[right.row] * transposed]
+        distances = [left.row, *[left.column] * (not packed), *[right.row] * (not right.buffered)]
         arguments += map(as_value, (*valid, k, *distances))
     nest.builder.call(function, arguments)
     nest.close()
+
+
+def _multiply_in_place(
+    state: State, op: Op, p: Product, left: Matrix, place: InPlace, accumulator: Accumulator, depth: Index
+) -> None:
+    """Add the products of the first row of ``left`` and the zeros behind it, or of all, with what is in ``place``."""
+    builder, tile = state.builder, place.tile
+    row, column = (stride for n, stride in zip(tile.shape, tile.strides) if n > 1)
+    right = Matrix(builder.inttoptr(tile.address, ir.PointerType()), row, column, False, place.transposed)
+    if place.together:
+        _multiply(state, op, p, (left, right), accumulator, (p.m, depth))
+        return
+    one, out, scalar = p._replace(m=1), accumulator.buffer, element_type(p.out)
+    _multiply(state, op, one, (left, right), accumulator, (1, depth))
+    with builder.if_then(rest_changes(state, p, accumulator), likely=False):
+        nest = Nest(builder)
+        at, state.builder = as_value(nest.begin(p.m * p.n, p.n, p.n)), nest.builder
+        line = out._replace(pointer=nest.builder.gep(out.pointer, [at], source_etype=scalar))
+        none = Matrix(zeros(state, element_type(p.x), p.k), 0, 1)
+        _multiply(state, op, one, (none, right), accumulator._replace(buffer=line), (1, depth))
+        nest.close()
+        state.builder = builder
 
 
 def _bind(state: State, nest: LoopNest, out: Buffer) -> None:
@@ -323,19 +317,18 @@ def _rewrite(
     nest.close()
 
 
-def _kernel(state: State, p: Product, accumulator: Accumulator, *, packed: bool, transposed: bool) -> ir.Function:
-    """The function that adds the product of row-major [m, k] and [k, n], or its transpose, to [m, n].
+def _kernel(state: State, kernel: type[Kernel], p: Product, accumulator: Accumulator, *, packed: bool) -> ir.Function:
+    """The function that adds the product of row-major [m, k] and [k, n] to [m, n] as ``kernel`` does.
 
     Its parameters are x, y and out, the factors of ``accumulator`` if it has any, how far along m and k to go, k, and
-    the distances of the rows of x, unless ``packed`` of its columns, and of the rows of y where that is ``transposed``.
+    the distances of the rows of x, unless ``packed`` of its columns, and of the rows of y where that is in an array.
     It serves every k of more than a few steps.
     """
     scaled = "" if accumulator.factors is None else "columns." if accumulator.by_column else "rows."
     start = "zero." if accumulator.zero else scaled
     start += "" if packed else "strided."
-    kernel = TransposedKernel if transposed else Kernel
-    name = f"tw.mma.{start}{'transposed.' * transposed}{p._replace(k=min(p.k, kernel.unroll))}"
-    pointers, numbers = 3 if accumulator.factors is None else 4, 4 + (not packed) + transposed
+    name = f"tw.mma.{start}{kernel.kind}{p._replace(k=min(p.k, kernel.unroll))}"
+    pointers, numbers = 3 if accumulator.factors is None else 4, 4 + (not packed) + (kernel is not Kernel)
     return _function(state, name, pointers, numbers, lambda f: kernel(state, f, p, accumulator, packed=packed).emit())
 
 

@@ -15,10 +15,12 @@ from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.dot import Product
 from tilewright.backends.external import call_external
 from tilewright.backends.native.text_builder import TextBuilder
+from tilewright.backends.vector import storage_type
 from tilewright.backends.vector.types import F32, F64, I32, I64, resized
 from tilewright.ir.dtypes import DType, float64
 from tilewright.records import NamedTuple
 
+_ROWS_AHEAD = 16  # that rows in arrays are fetched ahead, as by copies of them
 UNROLL = 4  # steps of k per iteration of the inner loop: the fastest of 1 to 8, benchmarks/results/constants.md
 
 
@@ -78,13 +80,14 @@ class Accumulator(NamedTuple):
 class Kernel:
     """Emits the body of a matmul of fixed sizes but for k, where it is more than a few."""
 
+    kind: ClassVar[str] = ""
     unroll: ClassVar[int] = UNROLL
     least_steps: ClassVar[int] = 1
 
     def __init__(
         self, state: State, function: ir.Function, p: Product, accumulator: Accumulator, *, packed: bool
     ) -> None:
-        self.function = function
+        self.function, self.state = function, state
         self.dtypes = p.x, p.y, p.out
         self.m, self.n, self.steps = p.m, p.n, min(self.unroll, p.k)
         self.zero = accumulator.zero
@@ -261,12 +264,45 @@ class Kernel:
         return builder.add(builder.mul(a, b), c)
 
 
+class RowsKernel(Kernel):
+    """As ``Kernel``, of few rows and a right operand in an array, of which each element is read once."""
+
+    kind: ClassVar[str] = "rows."
+
+    def blocking(self, state: State, p: Product) -> Blocking:
+        rows, vectors = _SHAPES[state.processor.vector_registers, state.processor.vector_bytes]
+        width = min(state.processor.lanes(8 if p.out is float64 else 4), p.n)
+        return Blocking(p.m, min(1 << (rows * vectors // p.m).bit_length() - 1, p.n // width), width)
+
+    def _right(self, nest: Nest, k: Index, u: int, column: Index) -> list[ir.Value]:
+        builder, dtype, width, found = nest.builder, self.dtypes[1], self.block.lanes, []
+        line = index.mul(builder, index.add(builder, k, u), self.right_row)
+        ahead = index.mul(nest.builders[0], self.right_row, _ROWS_AHEAD)
+        for j in range(self.block.vectors):
+            at = index.add(builder, line, index.add(builder, column, j * width))
+            pointer, far = (
+                builder.gep(self.function.args[1], [as_value(n)], source_etype=storage_type(dtype))
+                for n in (at, index.add(builder, at, ahead))
+            )
+            prefetch(builder, far)
+            stored = builder.load(pointer, align=1, typ=storage_type(dtype, width))
+            found.append(self.state.emitter(builder, width).to_register(dtype, stored))
+        return found
+
+
+def prefetch(builder: ir.IRBuilder, pointer: ir.Value) -> None:
+    """Fetch what is going to be read there into the second cache."""
+    arguments = [pointer, ir.Constant(I32, 0), ir.Constant(I32, 2), ir.Constant(I32, 1)]
+    call_external(builder, "llvm.prefetch.p0", ir.VoidType(), arguments)
+
+
 class TransposedKernel(Kernel):
     """As ``Kernel``, of few rows and a right operand whose columns are lines in memory, no shorter than a vector.
 
     As many lines as a vector has lanes are read together, and each of them once, from its beginning to its end.
     """
 
+    kind: ClassVar[str] = "transposed."
     unroll: ClassVar[int] = 16
     least_steps: ClassVar[int] = 16
 
@@ -293,6 +329,4 @@ class TransposedKernel(Kernel):
         distance = index.mul(outer, self.block.lanes, self.right_row)
         distance = outer.select(more, distance, outer.sub(self.depth, outer.mul(as_value(column), self.right_row)))
         for line in lines:
-            ahead = nest.builder.gep(line, [distance], source_etype=self.type)
-            arguments = [ahead, ir.Constant(I32, 0), ir.Constant(I32, 2), ir.Constant(I32, 1)]  # to read, second level
-            call_external(nest.builder, "llvm.prefetch.p0", ir.VoidType(), arguments)
+            prefetch(nest.builder, nest.builder.gep(line, [distance], source_etype=self.type))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.analysis.affine import AffineTiles
     from tilewright.backends.cpu.codegen.control import Ends
     from tilewright.backends.cpu.codegen.loop_nests import NestWork
+    from tilewright.backends.cpu.codegen.mma_in_place import InPlace
     from tilewright.backends.cpu.codegen.views import ViewAccess
     from tilewright.backends.native.lines import SourceLines
     from tilewright.ir.ops.loops import LoopNest
@@ -63,6 +64,7 @@ class State:
     block: Block | None = None  # the one whose ops are being emitted
     scratch_bytes: int = 0  # that each thread needs
     stores_past_caches: bool = False  # whether there are non-temporal stores
+    in_place: dict[Op, InPlace] = field(default_factory=dict)  # of nests that copy what few rows are multiplied with
     panels: list[int] = field(default_factory=list)  # offsets of what blocks leave to those behind them
     polls: list[Op] = field(default_factory=list)  # by the number of their polls
     sites: list[Op] = field(default_factory=list)  # print and assert ops, as the machine code numbers them

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tilewright.backends.cpu.target import Processor
 from tilewright.ir.dtypes import DType, bfloat16, float32
 from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.loops import LoopNest
+from tilewright.ir.ops.shape import Reshape
 from tilewright.records import NamedTuple
 
 LANES = 16  # of a vector of 512 bits
@@ -31,6 +33,15 @@ class Product(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.x.short}.{self.y.short}.{self.out.short}.{self.m}x{self.n}x{self.k}"
+
+
+def reader(nest: LoopNest) -> Mma | None:
+    """The product that alone reads the first result of ``nest``, as its right operand."""
+    value = nest.results[0]
+    while len(value.users) == 1 and isinstance(op := next(iter(value.users)), Reshape):
+        value = op.result
+    ops = list(value.users)
+    return ops[0] if len(ops) == 1 and isinstance(ops[0], Mma) and value not in (ops[0].x, ops[0].acc) else None
 
 
 class DotInstruction(NamedTuple):

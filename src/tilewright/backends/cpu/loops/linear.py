@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.backends.cpu.loops.arena import Buffer
 from tilewright.backends.cpu.loops.dot import Product, dot_instruction
 from tilewright.backends.cpu.loops.groups import transposed_axis
-from tilewright.backends.cpu.loops.kinds import takes_lines, view_strides
+from tilewright.backends.cpu.loops.kinds import view_strides
 from tilewright.backends.cpu.loops.nests import Body, materialize, write
 from tilewright.backends.cpu.loops.schedule import Schedule
 from tilewright.ir.core import Op, Value
@@ -21,42 +21,35 @@ from tilewright.ir.ops.shape import Broadcast, Constant, Permute, Reshape
 def schedule_mma(schedule: Schedule, op: Mma) -> None:
     """The body names the operands, the left one in an array or a buffer, and the accumulator, multiplied in place.
 
-    A right operand is copied: ``pack_panels`` may spare the blocks that follow that, which pays for dot instructions,
-    too (benchmarks/results/cpu_notes.md). But a transposed one that few rows are multiplied with is read in its array.
-    Scratch memory: for the left operand, where that may have to be padded; for the function of a dot instruction; the
-    accumulator; and for the right operand, where that may have to be padded.
+    A right operand is copied, unless few rows are multiplied with it, which code finds out: ``pack_panels`` may spare
+    the blocks that follow that, which pays for dot instructions, too (benchmarks/results/cpu_notes.md). Scratch memory:
+    for the left operand, where that may have to be padded; for the function of a dot instruction; the accumulator.
     """
     x, y, acc = op.x, op.y, op.acc
     product = Product.of(op)
     dot = dot_instruction(schedule.processor, product)
     body = Body(schedule)
     load = _in_array(schedule, op, x, by_dot=dot is not None)
-    lines = _lines_in_array(schedule, op, y) if dot is None else None
-    padded, padded_lines = (
-        schedule.allocate(v.tile) if found is not None and not all(found.in_bounds) else None
-        for v, found in ((x, load), (y, lines))
-    )
+    padded = schedule.allocate(x.tile) if load is not None and not all(load.in_bounds) else None
     columns = dot is None and _is_transpose(schedule, op, x)
     left = x.op.x if columns and isinstance(x.op, Permute) else x
-    used = [_operand(schedule, body, v) for v, found in ((left, load), (y, lines)) if found is None]
+    used = [_operand(schedule, body, v) for v in ([left] if load is None else []) + [y]]
     accumulator, factors = _accumulators(schedule, body, op, acc, plain=dot is not None)
     work = None if dot is None else schedule.allocate_array(int8, dot.scratch_bytes(product))
-    for buffer in (padded, padded_lines, work, *used, *factors):
+    for buffer in (padded, work, *used, *factors):
         if buffer is not None:
             schedule.release(buffer)
     if left is not x:
         assert x.op is not None
         body.copy(x.op)
-    for operand, found in ((x, load), (y, lines)):
-        chain = [operand]
-        while found is not None and isinstance(chain[-1].op, (Reshape, Permute)):
-            chain.append(chain[-1].op.x)
-        for v in reversed(chain[:-1]):
-            if v not in body.copied:
-                assert v.op is not None
-                body.copy(v.op)
-    kept = (padded, work, accumulator, *([] if padded_lines is None else [padded_lines]))
-    scratch = tuple(None if b is None else b.offset for b in kept)
+    chain = [x]
+    while load is not None and isinstance(chain[-1].op, Reshape):
+        chain.append(chain[-1].op.x)
+    for v in reversed(chain[:-1]):
+        if v not in body.copied:
+            assert v.op is not None
+            body.copy(v.op)
+    scratch = tuple(None if b is None else b.offset for b in (padded, work, accumulator))
     _end(schedule, body, op, accumulator, scratch, None if padded is None else transposed_axis(schedule, x))
 
 
@@ -111,15 +104,6 @@ def _is_transpose(schedule: Schedule, op: Mma, x: Value) -> bool:
     if not isinstance(made, Permute) or tuple(made.axes) != swapped or made not in schedule.deferred:
         return False
     return made.x.tile.size > 1 and x in schedule.uses.would_die([op], schedule.deferred)
-
-
-def _lines_in_array(schedule: Schedule, op: Mma, y: Value) -> LoadView | None:
-    """The load of the transpose of ``y`` if its lines can be read where they lie, and nothing but ``op`` needs it."""
-    made = y.op
-    if not (takes_lines(op, schedule.processor) and isinstance(made, Permute) and made in schedule.deferred):
-        return None
-    dying = y in schedule.uses.would_die([op], schedule.deferred)
-    return _in_array(schedule, op, made.x, by_dot=True) if dying else None
 
 
 def _accumulators(schedule: Schedule, body: Body, op: Mma, acc: Value, *, plain: bool) -> tuple[Buffer, list[Buffer]]:
