@@ -55,7 +55,7 @@ def in_place(state: State, nest: LoopNest) -> InPlace | None:
     if load is None or load not in state.accesses or dot_instruction(state.processor, p) is not None:
         return None
     tile, item = state.accesses[load], storage_bytes(p.y)
-    suits = p.y in ((float32, float64) if transposed else (float32, float64, bfloat16, float16))
+    suits = p.y in (float32, float64, bfloat16, float16)
     shape = [n for n in tile.shape if n > 1]
     if not suits or shape != ([p.n, p.k] if transposed else [p.k, p.n]) or min(shape) * item < _LINE:
         return None

@@ -310,17 +310,22 @@ class TransposedKernel(Kernel):
         return Blocking(p.m, 1, state.processor.lanes(8 if p.out is float64 else 4))
 
     def _right(self, nest: Nest, k: Index, u: int, column: Index) -> list[ir.Value]:
-        side, builder = transpose.PART_BYTES // (8 if self.type == F64 else 4), nest.builder
+        side, builder, dtype = transpose.PART_BYTES // (8 if self.type == F64 else 4), nest.builder, self.dtypes[1]
         if u % side == 0:
+            stored = storage_type(dtype)
             numbers = (index.add(builder, column, i) for i in range(self.block.lanes))
             starts = [index.add(builder, index.mul(builder, n, self.right_row), k) for n in numbers]
-            lines = [self._pointer(nest, 1, as_value(index.add(builder, start, u))) for start in starts]
+            places = [as_value(index.add(builder, start, u)) for start in starts]
+            lines = [builder.gep(self.function.args[1], [at], source_etype=stored) for at in places]
             if u == 0:
-                self._fetch_ahead(nest, column, lines)
-            self._columns = transpose.load_columns(builder, lines, ir.VectorType(self.type, side))
+                self._fetch_ahead(nest, column, lines, stored)
+            emitter = self.state.emitter(builder, self.block.lanes)
+            self._columns = transpose.load_columns(
+                builder, lines, ir.VectorType(stored, side), lambda row: emitter.to_register(dtype, row)
+            )
         return [self._columns[u % side]]
 
-    def _fetch_ahead(self, nest: Nest, column: Index, lines: list[ir.Value]) -> None:
+    def _fetch_ahead(self, nest: Nest, column: Index, lines: list[ir.Value], stored: ir.Type) -> None:
         """Have the elements fetched that are next to be read as ``lines`` are: those of the next lines, or behind the
         first ones."""
         outer = nest.builders[-2]
@@ -329,4 +334,4 @@ class TransposedKernel(Kernel):
         distance = index.mul(outer, self.block.lanes, self.right_row)
         distance = outer.select(more, distance, outer.sub(self.depth, outer.mul(as_value(column), self.right_row)))
         for line in lines:
-            prefetch(nest.builder, nest.builder.gep(line, [distance], source_etype=self.type))
+            prefetch(nest.builder, nest.builder.gep(line, [distance], source_etype=stored))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import lanes
@@ -60,16 +62,19 @@ def transpose(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     return rows
 
 
-def load_columns(builder: ir.IRBuilder, lines: list[ir.Value], part: ir.VectorType) -> list[ir.Value]:
+def load_columns(
+    builder: ir.IRBuilder, lines: list[ir.Value], part: ir.VectorType, widened: Callable[[ir.Value], ir.Value]
+) -> list[ir.Value]:
     """The columns of what ``lines`` point to, of which a ``part`` each is loaded: into the parts of vectors, whose
-    elements are interleaved then. That takes fewer instructions than ``transpose``, and registers for few columns."""
+    elements are ``widened`` and interleaved then. That takes fewer instructions than ``transpose``, and registers for
+    few columns."""
     side = part.count
-    rows = []
+    rows: list[ir.Value] = []
     for i in range(side):
         parts = [builder.load(p, align=1, typ=part) for p in lines[i::side]]
         while len(parts) > 1:
             parts = [lanes.merge(builder, a, b, range(2 * a.type.count)) for a, b in zip(parts[::2], parts[1::2])]
-        rows += parts
+        rows += map(widened, parts)
     width, half = len(lines), side // 2
     starts = range(0, width, side)
     low, high = (
