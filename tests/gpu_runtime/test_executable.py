@@ -8,6 +8,7 @@ import itertools
 import math
 import struct
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -17,7 +18,7 @@ from support.driver import Driver, Launch, executable
 
 from tilewright.backends import native
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.gpu_runtime import driver, tensormap
+from tilewright.gpu_runtime import driver, launch_code
 from tilewright.gpu_runtime.driver import CudaError
 from tilewright.ir.gpu_parameters import Descriptor
 
@@ -114,12 +115,14 @@ def test_arrays_without_a_tensor_map_are_read_without(looking: Driver) -> None:
 
 def test_arrays_without_elements_are_described_on_each_device(looking: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their maps are of memory of the device that reads it."""
-    monkeypatch.setattr(tensormap, "_nothing", lambda device: 64 * (1 + device))
+    monkeypatch.setattr(launch_code, "memory_for_nothing", lambda device: 64 * (1 + device))
     d = Descriptor(0, (("c", 0, 1), ("c", 48, 1)), (("c", 48, 1), ("c", 1, 1)), (0, 1), (64, 32), "f16")
     run = executable(("u64",), looking, [(d, {"elem_size": 2, "block_size": [64, 32], "swizzle": 3})])
+    second: Any = SimpleNamespace(index=1)
+    run._first._loaded[1].device = second  # type: ignore[attr-defined]
     for device in (0, 1, 0):
         run.launch((1, 1, 1), LaunchArguments((0,), (), 0, device))
-    assert [base for _, _, base, *_ in looking.maps] == [64, 128]
+    assert [base for _, _, base, *_ in looking.maps] == [64, 128, 64]
 
 
 @pytest.mark.parametrize("how", ["machine code", "Python"])

@@ -20,7 +20,7 @@ from support.driver import Driver, encoded, versions
 from tilewright.backends import native
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
-from tilewright.gpu_runtime import driver, executable, launch_parameters, tensormap
+from tilewright.gpu_runtime import driver, executable, launch_code, tables, tensormap
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.ir.core import Function
@@ -74,9 +74,10 @@ def kernel() -> Iterator[GpuExecutable]:
         patch.setattr(driver, "load", lambda: LOOKING)
         patch.setattr(driver, "device", lambda index: LOOKING)
         patch.setattr(native, "available", lambda: False)
-        patch.setattr(tensormap, "_nothing", lambda device: 64)
+        patch.setattr(tensormap, "memory_for_nothing", lambda device: 64)
+        patch.setattr(launch_code, "memory_for_nothing", lambda device: 64)
         patch.setattr(executable, "CAPACITIES", (3, 6))
-        patch.setattr(launch_parameters, "_MAX_TABLES", 4)
+        patch.setattr(tables, "_MAX_TABLES", 4)
         function = Lists(((256, 256, 256),), (64, 64, 32)).function
         yield versions(function, lambda function, variant: made(function, variant or Constraints(capacity=3)))
 

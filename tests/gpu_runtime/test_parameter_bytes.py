@@ -22,7 +22,7 @@ from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.artifact import APART, Artifact, GpuBinary
 from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
-from tilewright.gpu_runtime.launch_parameters import MANY_BLOCKS
+from tilewright.gpu_runtime.launch_code import MANY_BLOCKS
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
 
 HALF_TILE = {"elem_size": 2, "block_size": [64, 32], "swizzle": 3}
@@ -198,9 +198,8 @@ def test_the_driver_finds_what_the_kernel_is_passed(
     assert len(on.seen) == (4 if way is bind else 2)
 
 
-def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A native launch picks the variant for its grid if only handle, threads and shared memory differ, and gives up if
-    not."""
+def test_a_native_launch_picks_the_variant_for_its_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one with other attributes."""
     on = Recorder()
     on.sizes, on.processors = [8], 10
     monkeypatch.setattr(driver, "load", lambda: on)
@@ -221,9 +220,10 @@ def test_variants_that_are_launched_otherwise_are_left_to_python(monkeypatch: py
     assert found is not None
     enter = entered(found)
     memory = ctypes.c_uint64(16)
-    assert [enter(ctypes.addressof(memory), blocks, 1, 1, 0) for blocks in (10, 11, 20, 21)] == [0, 1, 1, 0]
-    shapes = [(s.handle, s.shape[0], s.shape[3], s.shape[-1]) for s in on.seen]
-    assert shapes == [(24, 10, 256, 900), (HANDLE, 21, 128, 100)]
+    assert [enter(ctypes.addressof(memory), blocks, 1, 1, 0) for blocks in (10, 11, 20, 21)] == [0] * 4
+    shapes = [(s.handle, s.shape[0], s.shape[3], s.shape[-1], len(s.attributes)) for s in on.seen]
+    clusters = [(32, 2 * blocks, 128, 100, 2) for blocks in (11, 20)]
+    assert shapes == [(24, 10, 256, 900, 0), *clusters, (HANDLE, 21, 128, 100, 0)]
 
 
 def test_the_grid_says_whether_neighbouring_blocks_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +283,7 @@ def test_the_variant_for_rows_of_a_length_is_launched(monkeypatch: pytest.Monkey
         memory = ctypes.c_uint64(length)
         assert enter(ctypes.addressof(memory), blocks, 1, 1, 0) == 0
         assert on.seen[-1].handle == handle
-        variant = kernel._of_depth((blocks, 1, 1), 10, (length,))
+        variant = kernel.variant_for((blocks, 1, 1), 10, (length,))
         assert {None: HANDLE, **{c: v._loaded[0].handle.value for c, v in variants.items()}}[variant] == handle
 
 

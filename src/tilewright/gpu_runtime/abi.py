@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -41,28 +42,26 @@ def _format(t: Any) -> str:
 
 
 class NumberPacker:
-    """Writes the numbers of a launch whose parameters have these ``formats``."""
+    """Packs the numbers of a launch whose parameters have these ``formats``."""
 
     def __init__(self, formats: Sequence[str]) -> None:
         self._formats = formats
-        self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in formats)).pack_into
+        self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in formats)).pack
         self._as_bits = [(i, dtype_from_short(f)) for i, f in enumerate(formats) if f in _AS_BITS]
 
-    @property
-    def converts(self) -> bool:
-        """Whether numbers are rounded before they are packed."""
-        return bool(self._as_bits)
-
-    def write(self, memory: Any, values: Sequence[Any]) -> None:
-        """Write ``values`` to ``memory``. Floats beyond the range of their type are infinite."""
+    def packed(self, values: Sequence[Any], more: Sequence[int] = ()) -> Any:
+        """Memory with ``values``, and as many words as there are ``more``. Floats beyond the range of their type are
+        infinite."""
         if self._as_bits:
             values = list(values)
             for i, dtype in self._as_bits:
                 values[i] = int(np.float32(values[i]).astype(dtype.storage).view(f"u{dtype.bytes}"))
         try:
-            self._pack(memory, 0, *values)
+            found = self._pack(*values)
         except OverflowError:
-            self._pack(memory, 0, *map(_in_range, values, self._formats))
+            found = self._pack(*map(_in_range, values, self._formats))
+        words = struct.pack(f"={len(more)}Q", *(word % (1 << 64) for word in more))
+        return ctypes.create_string_buffer(found + words)
 
 
 def _in_range(value: Any, short: str) -> Any:
@@ -77,11 +76,10 @@ def can_pack(formats: Sequence[str]) -> bool:
     return all(f.startswith(("i", "u")) or f in (*_SINGLE, "f64") for f in formats)
 
 
-def pack(body: Body, formats: Sequence[str]) -> list[str]:
-    """Where the driver finds the numbers at ``%values``, which are 64 bits each: where they are, as memory is
-    little-endian. Floats of 32 bits take their places."""
-    slots = [body.at("%values", 8 * i) for i in range(len(formats))]
-    for short, slot in zip(formats, slots):
+def narrow(body: Body, formats: Sequence[str]) -> None:
+    """Make parameters of the numbers at ``%values``, which are 64 bits each: of integers nothing has to move, as memory
+    is little-endian, and floats of 32 bits take their places."""
+    for i, short in enumerate(formats):
         if short in _SINGLE:  # of infinite size beyond their range
-            body.store("float", body.let(f"fptrunc double {body.load('double', slot)} to float"), slot)
-    return slots
+            number = body.load("double", "%values", 8 * i)
+            body.store("float", body.let(f"fptrunc double {number} to float"), "%values", 8 * i)

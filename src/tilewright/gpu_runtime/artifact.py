@@ -58,6 +58,11 @@ class Artifact:
     kept_rows: tuple[int, ...] = ()
     fallback: tuple[str, ...] = ()
 
+    @property
+    def has_variants(self) -> bool:
+        """Whether grids or values of parameters decide which variant is launched."""
+        return bool(self.joinable or any(self.depths) or self.kept_rows)
+
     def to_bytes(self) -> bytes:
         fields = asdict(replace(self, binary=replace(self.binary, texts={})))
         del fields["binary"]["texts"]

@@ -6,35 +6,50 @@ import ctypes
 import struct
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.native.body import Body
 from tilewright.backends.native.code import caller
 from tilewright.gpu_runtime import driver
-from tilewright.gpu_runtime.launch_parameters import LaunchParameters
+from tilewright.gpu_runtime.launch_code import ATTRIBUTE, CONFIG
 
 _NODE = struct.Struct("=Q28s4xQ24x")  # the kernel; grid, block and shared bytes; parameters
 _OF_THE_DRIVER = (0, 1, 2)  # streams that are one of whichever context is current
+LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
 
 
 class Graph:
-    """The launch that ``params`` describes, with copies of its parameters. CudaError when the driver refuses."""
+    """The launch that ``queue`` makes of what stands for cuLaunchKernelEx, with copies of its parameters. CudaError
+    when the driver refuses."""
 
-    def __init__(self, params: LaunchParameters, kernel: driver.LoadedKernel) -> None:
-        graph, node, self.handle = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-        function, pointers = kernel.handle.value, params.pointer_pointer.value
-        parameters = ctypes.create_string_buffer(_NODE.pack(function, params.sizes, pointers))
-        with driver.beside_captures(), kernel.device.current():
+    def __init__(self, queue: Callable[[Any], int], device: driver.Device) -> None:
+        graph, self.handle = ctypes.c_void_p(), ctypes.c_void_p()
+        with driver.beside_captures(), device.current():
             driver.call("cuGraphCreate", ctypes.byref(graph), 0)
             try:
-                driver.call("cuGraphAddKernelNode_v2", ctypes.byref(node), graph, None, ctypes.c_size_t(0), parameters)
-                for number, value in params.launch_attributes():
-                    driver.call("cuGraphKernelNodeSetAttribute", node, number, value)
+                code = queue(LAUNCH(lambda config, kernel, pointers, _: _add(graph, config, kernel, pointers)))
+                if code:
+                    raise driver.failure(code, "cuGraphAddKernelNode")
                 driver.call("cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph, ctypes.c_ulonglong(0))
             finally:
                 driver.call("cuGraphDestroy", graph)
         # At the end of the process the driver frees all.
         weakref.finalize(self, _destroy, self.handle).atexit = False
+
+
+def _add(graph: ctypes.c_void_p, config: int, kernel: int, pointers: int) -> int:
+    """Add to ``graph`` what cuLaunchKernelEx is given; the error of the driver."""
+    node, words = ctypes.c_void_p(), ctypes.string_at(config, CONFIG.size)
+    *_, attributes, count = CONFIG.unpack(words)
+    parameters = ctypes.create_string_buffer(_NODE.pack(kernel, words[: 7 * 4], pointers))
+    try:
+        driver.call("cuGraphAddKernelNode_v2", ctypes.byref(node), graph, None, ctypes.c_size_t(0), parameters)
+        for number, value in ATTRIBUTE.iter_unpack(ctypes.string_at(attributes, count * ATTRIBUTE.size)):
+            driver.call("cuGraphKernelNodeSetAttribute", node, number, value)
+    except driver.CudaError as e:
+        return e.code
+    return 0
 
 
 def _destroy(graph: ctypes.c_void_p) -> None:
@@ -43,15 +58,14 @@ def _destroy(graph: ctypes.c_void_p) -> None:
 
 
 def launcher(
-    params: LaunchParameters, kernel: driver.LoadedKernel, otherwise: Callable[[], None]
+    queue: Callable[[Any], int], stream: int, on: driver.Device, otherwise: Callable[[], None]
 ) -> Callable[[], None]:
-    """A function that queues the launch that ``params`` describes; ``otherwise`` does, or says why that is not
+    """A function that queues on ``stream`` the launch of a ``Graph``; ``otherwise`` does, or says why that is not
     possible, where a graph cannot: while another graph is recorded, or where the stream is one of another context."""
-    on, stream = kernel.device, params.stream
     if stream not in _OF_THE_DRIVER and not on.owns(stream):
         return otherwise
     try:
-        graph = Graph(params, kernel)
+        graph = Graph(queue, on)
     except driver.CudaError:
         return otherwise
     functions = [driver.address(n) for n in ("cuStreamIsCapturing", "cuCtxGetCurrent", "cuGraphLaunch")]

@@ -8,11 +8,34 @@ from collections.abc import Callable, Sequence
 from tilewright.backends.launch_arguments import ListTable
 from tilewright.backends.native.body import Body
 from tilewright.gpu_runtime import driver
+from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.tensormap import MapEncoder
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableParameter
 
 _COPY = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
+_MAX_TABLES = 64  # that launches of a thread remember; a program with lists of more kinds than that starts over
 _REPLACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Tables:
+    """The memory of tables that launches share: that of the launches before is used again for the same rows."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._capacity = artifact.capacity
+        self._known: dict[tuple[int, int, int], TableMemory] = {}
+
+    def memory(self, param: TableParameter, table: ListTable, device: int) -> TableMemory:
+        """The memory of ``table``."""
+        key = param.index, id(table.rows), device
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MAX_TABLES:
+                self._known.clear()
+            known = TableMemory(param, table, device, self._capacity)
+            self._known[key] = known  # which keeps the rows, so that no others get their identity
+        else:
+            known.update(table.addresses)
+        return known
 
 
 class TableMemory:

@@ -27,24 +27,13 @@ class Unmapped(Exception):
 
 
 @functools.cache
-def _nothing(device: int) -> int:
+def memory_for_nothing(device: int) -> int:
     """The address of zeros on ``device``, for arrays without elements: a map needs some memory."""
     address = ctypes.c_uint64()
     with driver.device(device).current():
         driver.call("cuMemAlloc_v2", ctypes.byref(address), 4096)
         driver.call("cuMemsetD8_v2", address, 0, 4096)
     return address.value
-
-
-class TensorMap:
-    """Room for an encoded map, at ``address``."""
-
-    __slots__ = ("_memory", "address")
-
-    def __init__(self) -> None:
-        self._memory = (ctypes.c_uint8 * (MAP_BYTES + MAP_ALIGNMENT))()
-        start = ctypes.addressof(self._memory)
-        self.address = start + -start % MAP_ALIGNMENT
 
 
 class MapEncoder:
@@ -67,7 +56,7 @@ class MapEncoder:
         rank, item = self._rank, self._item
         extents, steps = [shape[a] for a in self._axes], [strides[a] * item for a in self._axes]
         if 0 in extents:
-            base, extents, steps = _nothing(device), [1] * rank, [item] + [16] * (rank - 1)
+            base, extents, steps = memory_for_nothing(device), [1] * rank, [item] + [16] * (rank - 1)
         outer = [max(step, 16) if n == 1 else step for step, n in zip(steps[1:], extents[1:])]  # of one row: any
         if not all(0 <= step < _STEPS for step in outer) or max(extents) > _MOST_ELEMENTS:
             raise Unmapped
@@ -84,28 +73,42 @@ class MapEncoder:
             *self._modes,
         )
 
-    def emit(self, body: Body) -> str:
-        """Where ``encode`` in machine code writes a map, on the stack: encoding takes less time than finding one made
-        before. Required is that there is one; the array is among the numbers at ``%values``."""
+    def emit(self, body: Body, nothing: str, error: str) -> str:
+        """Where machine code has a map on the stack, which it writes there as ``encode`` does, in less time than
+        finding one made before takes. The array is among the numbers at ``%values``; ``nothing`` is the address of
+        memory for one without elements, or 0.
+
+        It goes to the label ``unmapped`` where there is no map, ``empty`` where that memory is needed, and
+        ``unencoded`` where the driver refuses, for the reason that is stored at ``error``.
+        """
         d, rank = self._d, self._rank
         extents, steps = body.stack(f"[{rank} x i64]"), body.stack(f"[{rank} x i64]")
-        for i, axis in enumerate(self._axes):
-            extent = _number(body, d.shape[axis], 1)
-            body.require(body.let(f"icmp ne i64 {extent}, 0"))
+        sizes = [_number(body, d.shape[axis], 1) for axis in self._axes]
+        lacking = [body.let(f"icmp eq i64 {size}, 0") for size in sizes]
+        no_elements = functools.reduce(lambda some, one: body.let(f"or i1 {some}, {one}"), lacking)
+        missing = body.let(f"icmp eq i64 {nothing}, 0")
+        body.unless(body.let(f"and i1 {no_elements}, {missing}"), "empty")
+        for i, (axis, size) in enumerate(zip(self._axes, sizes)):
+            extent = body.let(f"select i1 {no_elements}, i64 1, i64 {size}")
+            body.unless(body.let(f"icmp ugt i64 {extent}, {_MOST_ELEMENTS}"), "unmapped")
             body.store("i64", extent, extents, 8 * i)
             if i:
                 step = _number(body, d.strides[axis], self._item)
                 one, low = body.let(f"icmp eq i64 {extent}, 1"), body.let(f"icmp slt i64 {step}, 16")
-                odd = body.let(f"and i1 {one}, {low}")
-                body.store("i64", body.let(f"select i1 {odd}, i64 16, i64 {step}"), steps, 8 * (i - 1))
+                any_step = body.let(f"or i1 {no_elements}, {body.let(f'and i1 {one}, {low}')}")
+                step = body.let(f"select i1 {any_step}, i64 16, i64 {step}")
+                body.unless(body.let(f"icmp uge i64 {step}, {_STEPS}"), "unmapped")
+                body.store("i64", step, steps, 8 * (i - 1))
         found = body.stack(f"[{MAP_BYTES} x i8]", MAP_ALIGNMENT)
-        base, modes = body.load("ptr", "%values", 8 * d.base), ", ".join(f"i32 {mode}" for mode in self._modes)
+        base, modes = body.load("i64", "%values", 8 * d.base), ", ".join(f"i32 {mode}" for mode in self._modes)
+        base = body.let(f"select i1 {no_elements}, i64 {nothing}, i64 {base}")
         arguments = (
-            f"ptr {found}, i32 {self._element}, i32 {rank}, ptr {base}, ptr {extents}, ptr {steps}, "
+            f"ptr {found}, i32 {self._element}, i32 {rank}, i64 {base}, ptr {extents}, ptr {steps}, "
             f"ptr {body.memory(self._box)}, ptr {body.memory(self._steps)}, {modes}"
         )
         code = body.let(f"call i32 {body.external(driver.address('cuTensorMapEncodeTiled'))}({arguments})")
-        body.require_equal("i32", code, 0)
+        body.store("i32", code, error)
+        body.unless(body.let(f"icmp ne i32 {code}, 0"), "unencoded")
         return found
 
 
