@@ -17,8 +17,8 @@ from tilewright.gpu_runtime.abi import NumberPacker, can_pack
 from tilewright.gpu_runtime.artifact import APART, Artifact
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.device_printf import Reports
-from tilewright.gpu_runtime.graph import LAUNCH, launcher
-from tilewright.gpu_runtime.launch_code import CHOICE, ENCODING, UNMAPPED, Choice, LaunchCode, ParameterLayout
+from tilewright.gpu_runtime.graph import launcher
+from tilewright.gpu_runtime.launch_code import CHOICE, ENCODING, LAUNCH, UNMAPPED, Choice, LaunchCode, ParameterLayout
 from tilewright.gpu_runtime.launch_errors import FOREIGN, refused
 from tilewright.gpu_runtime.tables import TableMemory, Tables
 from tilewright.gpu_runtime.tensormap import Unmapped

@@ -12,11 +12,10 @@ from tilewright.backends import native
 from tilewright.backends.native.body import Body
 from tilewright.backends.native.code import caller
 from tilewright.gpu_runtime import driver
-from tilewright.gpu_runtime.launch_code import ATTRIBUTE, CONFIG
+from tilewright.gpu_runtime.launch_code import ATTRIBUTE, CONFIG, LAUNCH
 
 _NODE = struct.Struct("=Q28s4xQ24x")  # the kernel; grid, block and shared bytes; parameters
 _OF_THE_DRIVER = (0, 1, 2)  # streams that are one of whichever context is current
-LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
 
 
 class Graph:

@@ -29,6 +29,7 @@ _CLUSTER_DIMENSION, _CLUSTER_SPREAD = 4, 5
 MANY_BLOCKS = 2048  # of a grid whose CTAs run several each
 _BUSY, _MOST = 9, 10  # of so many SMs, in all rounds of CTAs, where blocks are joined
 _CALLED = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)
+LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)  # cuLaunchKernelEx, and what stands for it
 Blocks = tuple[int, int, int]  # along each axis of a grid
 
 # What ``LaunchCode`` gives below 0: nothing has happened. Below these stand the numbers of choices that were not there.

@@ -13,6 +13,7 @@ import tilewright as ct
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.triton import backend as triton_backend
 from tilewright.gpu_runtime import driver
+from tilewright.gpu_runtime.launch_code import LAUNCH
 from tilewright.runtime import launchable
 from tilewright.runtime.arrays import RuntimeValues
 
@@ -139,7 +140,7 @@ def test_arrays_are_looked_up_in_the_memory_of_the_devices(machine: Machine) -> 
     ],
 )
 def test_refused_launches_say_why(machine: Machine, code: int, stream: int, words: str) -> None:
-    machine.cuLaunchKernelEx = lambda *_: code  # type: ignore[attr-defined]
+    machine.cuLaunchKernelEx = LAUNCH(lambda *_: code)  # type: ignore[attr-defined]
     run = executable(("u64",), driver.device(0))
     with pytest.raises(driver.CudaError) as caught:
         run.launch((1, 65536, 1), LaunchArguments((16,), (), stream, 0))
@@ -147,6 +148,6 @@ def test_refused_launches_say_why(machine: Machine, code: int, stream: int, word
 
 
 def test_a_grid_without_blocks_runs_none(machine: Machine) -> None:
-    machine.cuLaunchKernelEx = lambda *_: driver.INVALID_VALUE  # type: ignore[attr-defined]
+    machine.cuLaunchKernelEx = LAUNCH(lambda *_: driver.INVALID_VALUE)  # type: ignore[attr-defined]
     run = executable(("u64",), driver.device(0))
     run.launch((3, 0, 1), LaunchArguments((16,), (), 0, 0))
