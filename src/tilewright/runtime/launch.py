@@ -60,7 +60,10 @@ def launch(
     array([3., 3., 3., 3., 3., 3.])
     """
     # First what most launches are. No function inside of this one has its variables: that would cost all launches.
-    cached = getattr(kernel, "cached_launch", None)
+    try:
+        cached = kernel.cached_launch
+    except AttributeError:
+        cached = None
     plain = check_overlap is None and programmatic_dependent_launch is False and not (surplus or arguments)
     if cached is not None and plain:
         if cached(stream, grid, kernel_args, backend):

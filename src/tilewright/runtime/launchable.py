@@ -6,7 +6,7 @@ import html
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tilewright.analysis.argument_effects import argument_effects
 from tilewright.analysis.manager import AnalysisManager
@@ -40,6 +40,20 @@ _MAX_PLANS = 4096  # launches that a kernel remembers; programs with more shapes
 _Kernel = TypeVar("_Kernel", bound="Launchable")
 
 
+class _Elsewhere:
+    """A method that launches kernels of other languages: an AttributeError that says what to write here. A class with
+    ``__getattr__`` would look up each attribute of its objects more slowly, at each launch."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, kernel: Any, owner: type) -> NoReturn:
+        instead = "" if kernel is None else f"; write ct.launch(stream, grid, {kernel.name}, (...))"
+        raise AttributeError(
+            f"{owner.__name__!r} object has no attribute {self._name!r}{instead}", name=self._name, obj=kernel
+        )
+
+
 class Launchable:
     """A kernel. Front ends derive from it and say what its parameters are and how to trace it."""
 
@@ -51,6 +65,8 @@ class Launchable:
     variable = "kernel"  # what it is in messages that show how programs use it
     own_parameters: int | None = None  # how many of the parameters launches give, where not all
     backend: str | None = None  # the name of that for launches that ask for none
+    if not TYPE_CHECKING:
+        launch, run = _Elsewhere(), _Elsewhere()
 
     def __init__(self) -> None:
         self.plans: dict[Any, LaunchPlan] = {}
@@ -224,14 +240,6 @@ class Launchable:
             f"{self.name}[{shown}](...) is Triton's way to launch a kernel; here it is "
             f"ct.launch(stream, {shown}, {self.name}, (...))"
         )
-
-    if not TYPE_CHECKING:  # else every attribute would have a type
-
-        def __getattr__(self, name: str) -> Any:
-            """An AttributeError, which for methods that launch elsewhere says what to write here."""
-            instead = f"; write ct.launch(stream, grid, {self.name}, (...))" if name in ("launch", "run") else ""
-            message = f"{type(self).__name__!r} object has no attribute {name!r}{instead}"
-            raise AttributeError(message, name=name, obj=self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """TypeError, which says how a kernel is launched."""
