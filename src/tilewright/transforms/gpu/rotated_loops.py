@@ -6,6 +6,7 @@ beside the first MMA op of the next iteration instead, the tensor cores work whi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ class Rotation:
     accumulators: int
     first: Op
 
-    @property
+    @functools.cached_property
     def numbers(self) -> set[Op]:
         """The ops of ``late`` that compute numbers, such as of a tile of keys, which others may need in time."""
         made = {v: op for op in self.late for v in op.results}
