@@ -20,7 +20,7 @@ from tilewright.backends.launch_arguments import ListTable
 from tilewright.backends.native.body import Body
 from tilewright.backends.native.code import stub_code
 from tilewright.language.annotations import ArrayAnnotation
-from tilewright.runtime import dlpack, launch_plan
+from tilewright.runtime import dlpack, launch_plan, tensor_memory
 from tilewright.runtime.arguments import RUNTIME_SLOT, BoundArguments, bind_argument, describe
 from tilewright.runtime.arrays import RuntimeValues
 from tilewright.runtime.cached_launch import cached_launch
@@ -516,9 +516,12 @@ def test_threads_have_lists_of_their_own() -> None:
         list(pool.map(work, range(16)))
 
 
-def test_launches_on_tensors() -> None:
-    """Those that are like the first one are repeated, and others are looked at closely."""
+@pytest.mark.parametrize("found", [True, False])
+def test_launches_on_tensors(found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are like the first one are repeated, and others are looked at closely: in memory, or by PyTorch."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    if not found:
+        monkeypatch.setattr(tensor_memory, "dispatch_keys", lambda: None)
     x = torch.arange(64, dtype=torch.float32)
     wide = torch.complex(torch.zeros(64), x)
     alike = [x, x + 1, torch.zeros(80)[16:], x.clone().requires_grad_(), torch.nn.Parameter(x)]
@@ -534,6 +537,28 @@ def test_launches_on_tensors() -> None:
     for transform in (torch.func.vmap, torch.func.grad):
         with pytest.raises(TypeError, match="without memory"):
             transform(lambda t: launched(t, 2.0, 3))(torch.zeros(2, 64) if transform is torch.func.vmap else x)
+
+
+def test_dispatch_keys_of_tensors_are_read() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    keys = tensor_memory.dispatch_keys()
+    assert keys is not None
+    x = torch.arange(64, dtype=torch.float32)
+    with torch.inference_mode():
+        made = [x + 1, torch.nn.Parameter(x + 1, requires_grad=False), torch._neg_view(x + 1)]
+    tensors = [
+        x,
+        x[::2],
+        torch._neg_view(x),
+        x.clone().requires_grad_() * 2,
+        torch.nn.Parameter(x),
+        x.to(torch.int8),
+        *made,
+    ]
+    for tensor in tensors:
+        assert keys.of(tensor) == torch._C._dispatch_keys(tensor).raw_repr()
+        assert bool(keys.of(tensor) & keys.negated) == tensor.is_neg()
+        assert (not keys.of(tensor) & keys.inference) == tensor.is_inference()
 
 
 def test_machine_code_reads_tensors(asked_in: str) -> None:

@@ -17,7 +17,7 @@ from tilewright.backends.native.templates import filled
 from tilewright.frontend.signature import ArgumentSpec, ArraySpec, PointerSpec
 from tilewright.ir.dtypes import DType, float32, float64, int32, int64
 from tilewright.language.dtypes import to_dtype
-from tilewright.runtime import arrays, dlpack, numpy_memory
+from tilewright.runtime import arrays, dlpack, numpy_memory, tensor_memory
 from tilewright.runtime.layout import contiguous_strides, divisors_of
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.versions import incrementer
@@ -270,12 +270,18 @@ class Guards:
             self.able = False
             return
         body.require_type(argument, type(tensor))
-        body.require_equal("ptr", body.method(tensor.is_neg, argument), body.reference(False))
-        if changed:
-            inference, enabled = tensor.is_inference(), sys.modules["torch"].is_inference_mode_enabled
-            body.require_equal("ptr", body.method(tensor.is_inference, argument), body.reference(inference))
-            if inference:
-                body.require_equal("ptr", body.held(body.called(enabled)), body.reference(True))
+        inference, torch = changed and tensor.is_inference(), sys.modules["torch"]
+        if (keys := tensor_memory.dispatch_keys()) is not None:
+            bits = keys.negated | (keys.inference if changed else 0)
+            found = body.load("i64", body.load("ptr", argument, keys.tensor), keys.keys)
+            wanted = keys.of(tensor) & bits & ~keys.negated
+            body.require_equal("i64", body.let(f"and i64 {found}, {bits}"), wanted)
+        else:
+            body.require_equal("ptr", body.method(tensor.is_neg, argument), body.reference(False))
+            if changed:
+                body.require_equal("ptr", body.method(tensor.is_inference, argument), body.reference(inference))
+        if inference:
+            body.require_equal("ptr", body.held(body.called(torch.is_inference_mode_enabled)), body.reference(True))
         found = body.stack(f"[{ctypes.sizeof(dlpack.Tensor)} x i8]")
         body.require_equal("i32", body.let(f"call i32 {body.external(fill)}(ptr {argument}, ptr {found})"), 0)
         self._require_tensor(found, known, spec)
