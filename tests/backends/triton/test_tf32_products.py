@@ -1,4 +1,4 @@
-"""Products of tfloat32, and of operands that pass through registers."""
+"""Products of tfloat32."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import pytest
 from backends.triton.compiled_kernels import SINGLE, compiled, serialized, tf32_product
 
 import tilewright as ct
+from tilewright.analysis.gpu.target import parse_target
+from tilewright.backends.triton.heuristics import choose
+from tilewright.runtime.launch import specialization
+from tilewright.transforms.pipelines import optimize
 
 pytest.importorskip("triton", reason="the package triton is not installed")
 
@@ -30,28 +34,18 @@ def two_products(a, b, c, d):
 
 
 def test_loops_with_one_product_each_have_deep_pipelines() -> None:
-    choices = compiled(two_products, (SINGLE, SINGLE, SINGLE, SINGLE), "sm_90").binary.texts["compile decisions"]
-    assert "pipeline stages: 3" in choices
-    assert "warps per block: 8" in choices
+    function = optimize(specialization(two_products, (SINGLE, SINGLE, SINGLE, SINGLE), "reference").function)
+    chosen = choose(function, parse_target("sm_90"), {})
+    assert (chosen.num_stages, chosen.num_warps) == (3, 8)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "shape", "register_operand"),
-    [
-        (SINGLE, SINGLE, (256, 128, 32), True),
-        (SINGLE, SINGLE, (128, 128, 64), True),
-        (SINGLE, SINGLE.T, (256, 128, 32), False),
-        (SINGLE.T, SINGLE.T, (128, 128, 32), True),
-    ],
-)
-def test_tf32_operands_are_rounded_by_the_copy_engine(
-    a: Any, b: Any, shape: tuple[int, int, int], register_operand: bool, tmp_path: Path
-) -> None:
-    """Where no operand passes through registers, warp groups multiply, and steps overlap."""
-    artifact = compiled(tf32_product, (a, b, SINGLE, *shape), "sm_90", num_stages=3)
+@pytest.mark.parametrize(("a", "b", "across"), [(SINGLE, SINGLE, 1), (SINGLE, SINGLE.T, 0), (SINGLE.T, SINGLE.T, 1)])
+def test_tf32_operands_are_rounded_by_the_copy_engine(a: Any, b: Any, across: bool, tmp_path: Path) -> None:
+    """Where none lies across K, warp groups multiply them, and steps overlap."""
+    artifact = compiled(tf32_product, (a, b, SINGLE, 128, 128, 32), "sm_90", num_stages=3)
     assert [d.rounds for d in artifact.descriptors] == [True, True, False]
     texts = artifact.binary.texts
-    assert ("wgmma.mma_async" in texts["PTX"]) != register_operand
+    assert ("wgmma.mma_async" in texts["PTX"]) != across
     assert not serialized(texts["PTX"], tmp_path)
 
 

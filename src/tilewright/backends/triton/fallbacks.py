@@ -43,6 +43,8 @@ def compile_with_fallbacks(
     """
     compile_ttir = compiler().compile_ttir
     unmet = failed = ""
+    if kernel.across:
+        chosen = replace(chosen, newest_mma=False)
     while True:
         try:
             binary = compile_ttir(kernel, target, chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.analysis.alias import AliasAnalysis
@@ -15,12 +15,12 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.triton.ttir import convert, elements, linear, math, memory, shape, views
 from tilewright.backends.triton.ttir.barrier_insertion import BarrierInsertion
 from tilewright.backends.triton.ttir.control import ControlFlow
-from tilewright.backends.triton.ttir.hopper import cut_stores, register_operands
 from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function, Op
+from tilewright.ir.dtypes import tfloat32
 from tilewright.ir.effects import acquires
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import Descriptor
@@ -34,12 +34,17 @@ from tilewright.transforms.gpu.lower_reports import LOCAL, LOCAL_ALIGNMENT
 
 @dataclass(frozen=True)
 class TtirKernel:
-    """A TTIR module with one kernel, ``name``. Its parameters are those of the function and the ``descriptors``."""
+    """A TTIR module with one kernel, ``name``. Its parameters are those of the function and the ``descriptors``.
+
+    Warp groups read float32 words from shared memory along K only: of operands of tfloat32 that lie ``across`` it they
+    multiply copies, which takes longer than ``mma.sync`` does.
+    """
 
     text: str
     name: str
     parameters: tuple[str, ...]
     descriptors: tuple[Descriptor, ...]
+    across: bool
 
     @property
     def has_mma(self) -> bool:
@@ -54,13 +59,9 @@ def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], how: 
     analyses = AnalysisManager(function)
     facts = analyses.get(IntegerRanges)
     plan = analyses.get(plan_lowering, target, how.descriptors, how.realign)
-    register_operand: dict[Op, int] = {}
-    if target.has_wgmma:
-        register_operand = register_operands(function, plan)
-        plan = replace(plan, descriptors=cut_stores(function, plan, register_operand))
     by_tma = frozenset(op for op in plan.descriptors if isinstance(op, memory_ops.StoreView))
     ordering = BarrierInsertion(function, analyses.get(AliasAnalysis), by_tma)
-    s = LoweringState(function, Writer(target, how.hide_divisibility), dialect, facts, plan, ordering, register_operand)
+    s = LoweringState(function, Writer(target, how.hide_divisibility), dialect, facts, plan, ordering)
     parameters, types = [], []
     used = _divisors(function)
     for i, value in enumerate(function.body.args):
@@ -83,7 +84,8 @@ def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], how: 
     name = entry_name(function.name)
     head = f"  tt.func public @{name}({', '.join(parameters)}) attributes {{noinline = false}} {{"
     text = "\n".join(["module {", head, *w.lines, f"  }} {w.location()}", "}", ""])
-    return TtirKernel(text, name, tuple(types), tuple(s.descriptors))
+    across = any(linear.crosses(s, op) for op in function.ops_of(Mma) if op.x.tile.element is tfloat32)
+    return TtirKernel(text, name, tuple(types), tuple(s.descriptors), across)
 
 
 def entry_name(name: str) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from tilewright.analysis.gpu.tma_descriptors import LoweringPlan
 from tilewright.backends.triton.ttir import convert
-from tilewright.backends.triton.ttir.hopper import has_major_axis
 from tilewright.backends.triton.ttir.shape import join, split, zero
 from tilewright.backends.triton.ttir.state import LoweringState
-from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
+from tilewright.backends.triton.ttir.text import Shape, Val, Writer, axes_kept, squeezed
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.opdef import Effect
+from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
+from tilewright.ir.ops.memory import LoadView
+from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import TileType
 
@@ -100,17 +103,8 @@ _BYTE = 8
 
 
 def mma(s: LoweringState, op: Mma) -> Val:
-    w = s.w
     x, y, acc = (_matrix(s, v) for v in (op.x, op.y, op.acc))
-    operand = s.register_operand.get(op)
-    if operand == 0:
-        result = _mma(s, op, w.optimization_barrier(x), y, acc)
-    elif operand == 1:
-        left, right, total = (w.trans(v, (1, 0)) for v in (y, x, acc))
-        result = w.trans(_mma(s, op, w.optimization_barrier(left), right, total), (1, 0))
-    else:
-        result = _mma(s, op, x, y, acc)
-    return w.reshape(result, squeezed(op.acc.tile.shape))
+    return s.w.reshape(_mma(s, op, x, y, acc), squeezed(op.acc.tile.shape))
 
 
 def _matrix(s: LoweringState, value: Value) -> Val:
@@ -133,7 +127,7 @@ def _mma(s: LoweringState, op: Mma, x: Val, y: Val, acc: Val) -> Val:
     if x.element == "i8":  # an 8-bit float that the target cannot multiply
         x = w.convert("arith.truncf", convert.decode(w, x, dtype), "f16")
         y = w.convert("arith.truncf", convert.decode(w, y, dtype), "f16")
-    elif x.element in FP8 and _crosses(s, op):
+    elif x.element in FP8 and crosses(s, op):
         x, y = convert.half(w, x), convert.half(w, y)
     short = acc.element == "f16"
     total = w.convert("arith.extf", acc, "f32") if short else acc
@@ -146,10 +140,29 @@ def _mma(s: LoweringState, op: Mma, x: Val, y: Val, acc: Val) -> Val:
 _FAST_SUM = 128  # products of 8-bit floats
 
 
-def _crosses(s: LoweringState, op: Mma) -> bool:
-    """Whether an operand lies along M or N in memory, where Hopper's tensor cores read no elements of 8 bits."""
+def crosses(s: LoweringState, op: Mma) -> bool:
+    """Whether an operand lies along M or N in memory, where warp groups read elements of 16 bits only."""
     plain = s.target.has_wgmma and op.x.tile.rank == 2
-    return plain and (has_major_axis(op.x, 0, s.plan) or has_major_axis(op.y, 1, s.plan))
+    return plain and (_has_major_axis(op.x, 0, s.plan) or _has_major_axis(op.y, 1, s.plan))
+
+
+def _has_major_axis(value: Value, axis: int, plan: LoweringPlan) -> bool:
+    """Whether the TMA unit loads the tile ``value`` with ``axis`` as its innermost."""
+    while (op := value.op) is not None and op not in plan.descriptors:
+        shape = value.tile.shape
+        if isinstance(op, Permute):
+            axis = op.axes[axis]
+        elif isinstance(op, Reshape):
+            kept, before = axes_kept(shape), axes_kept(op.x.tile.shape)
+            if axis not in kept or [shape[k] for k in kept] != [op.x.tile.shape[k] for k in before]:
+                return False
+            axis = before[kept.index(axis)]
+        elif not isinstance(op, Cast) or op not in plan.rounded:
+            return False
+        value = op.x
+    if not isinstance(op, LoadView):
+        return False
+    return op.view.partition.order[axis] == plan.descriptors[op].axes[-1]
 
 
 def _fast_sums(w: Writer, x: Val, op: Mma) -> int:

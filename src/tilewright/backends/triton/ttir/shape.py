@@ -76,10 +76,7 @@ def broadcast(s: LoweringState, op: ops.Broadcast) -> Val:
 def permute(s: LoweringState, op: ops.Permute) -> Val:
     kept = axes_kept(op.x.tile.shape)
     order = [kept.index(a) for a in op.axes if a in kept]
-    x = s[op.x]
-    if op.x.op in s.register_operand:
-        x = s.w.optimization_barrier(x)  # Triton would turn it around before it waits for the MMA op
-    return s.w.trans(x, order)
+    return s.w.trans(s[op.x], order)
 
 
 def cat(s: LoweringState, op: ops.Cat) -> Val:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilewright.analysis.gpu.target import GpuTarget
@@ -11,7 +11,7 @@ from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.backends.triton.ttir.barrier_insertion import BarrierInsertion
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.backends.triton.ttir.types import element, tensor_type
-from tilewright.ir.core import Function, Op, Value
+from tilewright.ir.core import Function, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.types import TileType, Type
@@ -39,7 +39,6 @@ class LoweringState:
     facts: IntegerRanges
     plan: LoweringPlan
     ordering: BarrierInsertion
-    register_operand: Mapping[Op, int]  # MMA ops, and which operand is not in shared memory
     _values: dict[Value, Val] = field(default_factory=dict)
     _views: dict[Value, View] = field(default_factory=dict)
     descriptors: dict[Descriptor, Val] = field(default_factory=dict)

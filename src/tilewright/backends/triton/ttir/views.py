@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.backends.triton.ttir import memory, ordered_memory
-from tilewright.backends.triton.ttir.shape import number, split
+from tilewright.backends.triton.ttir.shape import number
 from tilewright.backends.triton.ttir.state import Extent, LoweringState, View
-from tilewright.backends.triton.ttir.text import Shape, Val, Writer, axes_kept, names
+from tilewright.backends.triton.ttir.text import Val, Writer, axes_kept, names
 from tilewright.ir.core import Value
 from tilewright.ir.enums import MemoryOrder
 from tilewright.ir.gpu_parameters import Descriptor
@@ -219,27 +219,5 @@ def _store_descriptor(s: LoweringState, op: Any, d: Descriptor, value: Val) -> N
         # Triton would take shared memory for the accumulators before the loads have freed theirs.
         value = w.optimization_barrier(value)
     value = w.trans(value, inverse)
-    kept = [k for k, n in enumerate(d.block) if n != 1]
-    starts = _coordinates(s, op, d)
-    for corner, piece in _pieces(w, value, tuple(d.block[k] for k in kept)):
-        at = list(starts)
-        for k, step in zip(kept, corner):
-            at[k] = w.op("arith.addi", at[k], w.like(step, at[k])) if step else at[k]
-        types = f"{descriptor_type(s, d)}, {piece.type}"
-        w.located(f"tt.descriptor_store {s.descriptors[d].name}[{names(at)}], {piece.name} : {types}")
-
-
-def _pieces(w: Writer, x: Val, shape: Shape) -> list[tuple[tuple[int, ...], Val]]:
-    """``x`` cut into tensors of ``shape``, with the coordinates where each starts."""
-    if x.shape == shape:
-        return [((0,) * len(shape), x)]
-    axis = next(k for k, (n, part) in enumerate(zip(x.shape, shape)) if n != part)
-    half = x.shape[axis] // 2
-    rank = len(shape)
-    parted = w.reshape(x, (*x.shape[:axis], 2, half, *x.shape[axis + 1 :]))
-    parted = w.trans(parted, [k for k in range(rank + 1) if k != axis] + [axis])
-    found = []
-    for k, part in enumerate(split(w, parted)):
-        for corner, piece in _pieces(w, part, shape):
-            found.append(((*corner[:axis], corner[axis] + k * half, *corner[axis + 1 :]), piece))
-    return found
+    starts, types = _coordinates(s, op, d), f"{descriptor_type(s, d)}, {value.type}"
+    w.located(f"tt.descriptor_store {s.descriptors[d].name}[{names(starts)}], {value.name} : {types}")
