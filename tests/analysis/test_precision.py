@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.analysis.precision import is_summed_or_narrowed, rounded_to
-from tilewright.ir.dtypes import DType, bfloat16, float16
+from tilewright.ir.dtypes import DType, bfloat16, float8_e5m2, float16
 from tilewright.ir.ops.arith import Div
 from tilewright.ir.ops.floats import Exp
 from tilewright.ir.ops.gpu.tiles import ThreadReduce
@@ -36,7 +36,7 @@ def parsed(lines: str) -> tuple[bool, DType | None]:
         ("%c = cast(%q) {dtype = bf16} : bf16[64]L", True, bfloat16),
         ("%c = cast(%q) {dtype = f16} : f16[64]L; %d = cast(%q) {dtype = f16} : f16[64]L", True, float16),
         ("%c = cast(%q) {dtype = f16} : f16[64]L; %d = cast(%q) {dtype = bf16} : bf16[64]L", False, None),
-        ("%c = cast(%q) {dtype = f8e5m2} : f8e5m2[64]L", False, None),
+        ("%c = cast(%q) {dtype = f8e5m2} : f8e5m2[64]L", True, float8_e5m2),
         ("%c = cast(%q) {dtype = bf16, rounding = RoundingMode.RZ} : bf16[64]L", False, None),
         ("%a = sub(%y, %q) : f32[64]L; %c = cast(%a) {dtype = bf16} : bf16[64]L", False, None),
         ("%c = cast(%q) {dtype = bf16} : bf16[64]L; %d = neg(%q) : f32[64]L", False, None),

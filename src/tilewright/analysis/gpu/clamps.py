@@ -1,4 +1,4 @@
-"""Clamps between 0 and 1 of numbers that may be NaN.
+"""Clamps: how large numbers are behind them, and those between 0 and 1 of numbers that may be NaN.
 
 Of a minimum with 1 and then a maximum with 0, however they are written, ptxas (12.8 to 13.0) makes a saturation, which
 gives 0 for NaN; the minimum is 1. It leaves alone a maximum that propagates NaN, which is the same where no operand is
@@ -36,6 +36,25 @@ def is_never_nan(value: Value, far: int = _FAR) -> bool:
     if isinstance(op, Select):
         return _is_never_nan_where_selected(op, far)
     return False
+
+
+def largest(value: Value) -> float:
+    """What no number in ``value``, nor its negative, is larger than; NaN may be among them."""
+    low, high = _bounds(value, _FAR)
+    return max(-low, high)
+
+
+def _bounds(value: Value, far: int) -> tuple[float, float]:
+    op, number = value.op, constant_of(value)
+    if number is not None and not math.isnan(number):
+        return number, number
+    if isinstance(op, _MOVES) and far:
+        return _bounds(op.x, far - 1)
+    if isinstance(op, (Min, Max)) and far:
+        pick = min if isinstance(op, Min) else max
+        low, high = zip(*(_bounds(v, far // 2) for v in op.operands))
+        return pick(low), pick(high)
+    return -math.inf, math.inf
 
 
 _NEUTRAL: dict[type[Op], int] = {Mul: 1, Div: 1, Sub: 0}  # on the right

@@ -62,8 +62,10 @@ def test_as_the_reference(scale: float) -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-29, 1e-43, 1e33, -2.0, 0.0, np.inf, np.nan])
-@pytest.mark.parametrize(("dtype", "dropped"), [(ct.bfloat16, 16), (ct.float16, 13)])
-def test_what_is_rounded_to_16_bits(scale: float, dtype: ct.DType, dropped: int) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "dropped"), [(ct.bfloat16, 16), (ct.float16, 13), (ct.float8_e4m3fn, 20), (ct.float8_e5m2, 21)]
+)
+def test_what_is_rounded(scale: float, dtype: ct.DType, dropped: int) -> None:
     """Also where a quotient lies beside the middle of two numbers, or on it, and where a thread has only infinities."""
     x = rows()
     by = (np.linspace(1, 1.999, len(x)) * scale).astype(np.float32)

@@ -88,6 +88,30 @@ def test_conversions_to_eight_bits(dtype: Any) -> None:
 
 
 @ct.kernel
+def clamped(x, out, most: ct.Constant[float], N: ct.Constant[int]):
+    v = ct.minimum(ct.maximum(ct.load(x, (ct.bid(0),), (N,)), -most), most).astype(out.dtype)
+    ct.store(out, (ct.bid(0),), v)
+
+
+@pytest.mark.parametrize("most", [448.0, 464.0, 465.0, 57344.0, 61440.0])
+@pytest.mark.parametrize(("dtype", "last"), [(ml_dtypes.float8_e4m3fn, 464), (ml_dtypes.float8_e5m2, 61439)])
+def test_what_is_clamped(dtype: Any, last: float, most: float) -> None:
+    """Whether or not anything is beyond the range after that."""
+    x = np.concatenate([np.linspace(-70000, 70000, 4000), np.linspace(-500, 500, 4184), [np.inf] * 4, [-np.inf] * 4])
+    x = x.astype(np.float32)
+    found = [np.zeros(x.size, dtype) for _ in range(2)]
+    with ptx_backend(4, "sm_90") as ptx:
+        for backend, out in zip((ptx, "reference"), found):
+            ct.launch(None, (x.size // 2048,), clamped, (x, out, most, 2048), backend=backend)
+    ours, theirs = found
+    ptx = clamped.compile_for("sm_90", (x, ours, most, 2048)).stage("PTX")
+    assert ptx.count("cvt.rn.satfinite") == 2048 // 128 // 2  # two elements each, of a thread
+    assert ("beyond" in ptx) == (most > last)
+    nan = np.isnan(ours.astype(np.float32)) & np.isnan(theirs.astype(np.float32))
+    assert ((ours.view(np.uint8) == theirs.view(np.uint8)) | nan).all()
+
+
+@ct.kernel
 def as_bytes(x, y, of_bytes, of_floats, N: ct.Constant[int], D: ct.Constant[ct.DType]):
     ct.store(of_bytes, (0,), ct.pack_to_bytes(ct.unpack_from_bytes(ct.load(x, (0,), (2 * N,)), D)))
     ct.store(of_floats, (0,), ct.pack_to_bytes(ct.load(y, (0,), (N,))))

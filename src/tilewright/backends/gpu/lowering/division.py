@@ -13,7 +13,8 @@ from tilewright.analysis.precision import rounded_to
 from tilewright.backends.branches import choose
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule
-from tilewright.backends.gpu.lowering.words import packed_words, rounded
+from tilewright.backends.gpu.lowering.narrowing import converts_by_words, narrowed_words
+from tilewright.backends.gpu.lowering.words import rounded
 from tilewright.ir.core import Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.arith import Div, is_plain, operand_dtype
@@ -50,6 +51,8 @@ cvt.rn.f32.f64 $0, quotient; }""".replace("\n", " ")
 
 def _divide(cx: Context, op: Div) -> None:
     narrow, xs, divisors = rounded_to(op), cx.of(op.lhs), cx.of(op.rhs)
+    if narrow is not None and narrow.bitwidth == 8 and not converts_by_words(cx, narrow, xs):
+        narrow = None
     room = most_registers(cx.tile_threads) - _OTHER_REGISTERS
     if not _shares_reciprocals(cx, op) or (narrow is None and len(xs) > room):
         cx.elementwise(op)
@@ -74,14 +77,14 @@ def _quotients(cx: Context, xs: Registers, divisors: Registers, narrow: DType | 
 
     if narrow is None:
         return exact()
-    # Roundings are monotonic: where the products with numbers below and above the reciprocal round to the same 16 bits,
-    # so does the quotient between them.
+    # Roundings are monotonic: where the products with numbers below and above the reciprocal round to the same bits, so
+    # does the quotient between them.
     b, reciprocals = cx.builder, {s: cx.scalars.asm(_RECIPROCAL, [s], F32) for s in groups}
-    low, high = (packed_words(cx, _products(cx, xs, divisors, reciprocals, unit), narrow) for unit in (-1, 1))
+    low, high = (narrowed_words(cx, _products(cx, xs, divisors, reciprocals, unit), narrow) for unit in (-1, 1))
     different = functools.reduce(b.or_, (b.xor(x, y) for x, y in zip(low, high)))
     numbers = (b.fcmp_ordered("ord", r, r) for r in reciprocals.values())
     same = functools.reduce(b.and_, numbers, b.icmp_unsigned("==", different, cx.i32(0)))
-    words = choose(b, same, lambda: low, lambda: packed_words(cx, exact(), narrow))
+    words = choose(b, same, lambda: low, lambda: narrowed_words(cx, exact(), narrow))
     return rounded(cx, words, narrow)
 
 

@@ -133,7 +133,7 @@ def packed(cx: Context, words: Words, values: Sequence[ir.Value], dtype: Element
     result = []
     for first in range(0, len(values), words.each):
         elements = values[first : first + words.each]
-        word = _whole(cx, elements, dtype) if text is not None or words.suffix == "b32" else None
+        word = whole_word(cx, elements, dtype) if text is not None or words.suffix == "b32" else None
         if word is None and text is not None:
             word = _widened(cx, elements, dtype) or _gathered(cx, elements, dtype)
             word = word or assembly(cx.builder, text, [I32], [_before_rounding(x) for x in elements])[0]
@@ -144,7 +144,7 @@ def packed(cx: Context, words: Words, values: Sequence[ir.Value], dtype: Element
 def word_of(cx: Context, elements: Sequence[ir.Value], dtype: DType) -> ir.Value | None:
     """The word of 32 bits that two ``elements`` of 16 were loaded in, or converted from what was loaded; None for
     others."""
-    return _whole(cx, elements, dtype) or _widened(cx, elements, dtype)
+    return whole_word(cx, elements, dtype) or _widened(cx, elements, dtype)
 
 
 def _joined(cx: Context, words: Words, elements: Sequence[ir.Value], dtype: ElementType) -> ir.Value:
@@ -179,7 +179,7 @@ def _packing(cx: Context, words: Words, dtype: ElementType) -> str | None:
     return _F32_TO_E5M2 if dtype.short == "f8e5m2" else None
 
 
-def _whole(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> ir.Value | None:
+def whole_word(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> ir.Value | None:
     """The word that was loaded as these elements of ``dtype``; a cast to a wider one leaves registers as they are."""
     found = [cx.parts.get(x) or cx.parts.get(_before_rounding(x)) for x in elements]
     first = found[0]
