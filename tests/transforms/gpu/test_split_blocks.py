@@ -11,7 +11,9 @@ from support.passes import check
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
+from tilewright.ir.gpu_stage import CTAS_OF_BLOCK
 from tilewright.transforms.gpu.split_blocks import SplitBlocks
+from tilewright.transforms.instrumentation import observed_passes
 
 VIEW = "view<f32,[?],[1],i32>"
 
@@ -85,16 +87,33 @@ def layer_norm(x, w, out, M: ct.Constant[int], N: ct.Constant[int]):
 
 
 @ct.kernel
+def over_rows(x, out, M: ct.Constant[int], N: ct.Constant[int]):
+    """Columns are normed, with N of them a block."""
+    v = ct.load(x, (0, ct.bid(0)), (M, N))
+    ct.store(out, (0, ct.bid(0)), v - ct.sum(v, axis=0, keepdims=True) / M)
+
+
+@pytest.mark.parametrize(("columns", "ctas"), [(8, 0), (16, 2)])
+def test_no_part_of_a_sector(columns: int, ctas: int) -> None:
+    x = np.zeros((1024 * 32 // columns, 64), np.float32)
+    with observed_passes(lambda name, f: found.append((name, f.hints.get(CTAS_OF_BLOCK, 0)))):
+        found: list[tuple[str, int]] = []
+        over_rows.compile_for("sm_90", (x, x.copy(), len(x), columns))
+    assert dict(found)["split-blocks"] == ctas
+
+
+@ct.kernel
 def largest(x, out, M: ct.Constant[int], N: ct.Constant[int]):
     ct.store(out, (ct.bid(0),), ct.argmax(ct.load(x, (ct.bid(0), 0), (M, N)), axis=1))
 
 
 def cases() -> list[tuple[Any, tuple[int, ...], tuple[Any, ...]]]:
     r = np.random.default_rng(0)
-    x = r.random((7, 8192), np.float32)
+    x, y = r.random((7, 8192), np.float32), r.random((2048, 48), np.float32)
     return [
         (gated, (7,), (x, np.zeros((7, 3500), np.float32), 3500, 4096)),
         (layer_norm, (2,), (x, x[0], np.zeros_like(x), 4, 8192)),
+        (over_rows, (3,), (y, np.zeros_like(y), 2048, 16)),
         (largest, (2,), (x, np.zeros(7, np.int32), 4, 8192)),
     ]
 

@@ -15,12 +15,14 @@ from tilewright.transforms.gpu.tile_splitting import divide
 _BYTES = 4 << 10  # of the longest line that a CTA moves
 _ELEMENTS = 8 << 10  # of several rows that a CTA reduces
 _MOST = 8  # CTAs of a block
+_SECTOR = 32  # bytes, of which memory gives no part
 _MOVES = (Load, LoadView, Store, StoreView)
 
 
 class SplitBlocks:
     """Halves the tiles of blocks until a CTA moves a short line, or reduces few rows, as far as no half needs what the
-    other one computes; the hint ``CTAS_OF_BLOCK`` says how many CTAs run a block. Runs on optimized Tile IR."""
+    other one computes, nor a part of a sector of memory; the hint ``CTAS_OF_BLOCK`` says how many CTAs run a block.
+    Runs on optimized Tile IR."""
 
     name: ClassVar[str] = "split-blocks"
 
@@ -28,10 +30,21 @@ class SplitBlocks:
         wanted = min(_ctas(function), _MOST)
         if wanted <= 1 or function.hints or function.ops_of((MmaOp, LoopOp)):
             return function
-        part = divide(function, wanted)
-        if part.blocks > 1:
-            part.function.hints[CTAS_OF_BLOCK] = part.blocks
-        return part.function
+        blocks, row = 1, min(_row(function), _SECTOR)
+        while blocks < wanted and (part := divide(function, 2)).blocks > 1 and _row(part.function) >= row:
+            function, blocks = part.function, 2 * blocks
+        if blocks > 1:
+            function.hints[CTAS_OF_BLOCK] = blocks
+        return function
+
+
+def _row(function: Function) -> int:
+    """The bytes that lie side by side of what the largest tiles of arrays have."""
+    tiles = [op.view.partition for op in function.ops_of((LoadView, StoreView))]
+    size = max((t.tile.size for t in tiles), default=0)
+    largest = (t for t in tiles if t.tile.size == size)
+    rows = (t.tile_shape[t.order.index(len(t.order) - 1)] * t.view.dtype.bytes for t in largest)
+    return min(rows, default=_SECTOR)
 
 
 def _ctas(function: Function) -> int:
