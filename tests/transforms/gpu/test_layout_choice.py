@@ -10,7 +10,7 @@ from support.gpu_interpreter import interpreter_backend
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
-from tilewright.ir.ops.gpu.memory import GlobalLoad
+from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, SharedStore
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.layout_choice import blocked
 from tilewright.transforms.gpu.lowering import lower_to_gpu
@@ -48,6 +48,19 @@ def test_a_thread_has_no_more_elements_side_by_side_than_it_stores(
     function = optimize(specialization(kernel, (x, out, 512), "reference").function)
     lowered = lower_to_gpu(function, 2)
     assert {op.vector for op in lowered.ops_of(GlobalLoad)} == {vector}
+
+
+@ct.kernel
+def normed_groups(x, w, out, G: ct.Constant[int], D: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    v = ct.load(x, (ct.bid(0), 0, 0), (1, G, D))
+    s = ct.sum(v * v, axis=2, keepdims=True)
+    ct.store(out, (ct.bid(0), 0, 0), v * s * ct.load(w, (0, 0), (G, D)).reshape((1, G, D)))
+
+
+def test_rows_are_those_of_a_warp_whatever_axes_of_one_element_a_tile_has() -> None:
+    x = np.zeros((2, 4, 512), np.float32)
+    function = optimize(specialization(normed_groups, (x, x[0], x.copy(), 4, 512), "reference").function)
+    assert not lower_to_gpu(function, 4).ops_of((Barrier, SharedStore))
 
 
 @ct.kernel

@@ -65,7 +65,7 @@ class AccessLayouts:
         self._own: dict[Op, LinearLayout] = {}
         self._beside: dict[Op, tuple[Op, _Shape, int]] = {}
         self._across = _turned(function)
-        self._reduced = {(op.values[0].tile.shape, op.axis) for op in function.ops_of(Reduce)}
+        self._reduced = {_along(op.values[0].tile.shape, op.axis) for op in function.ops_of(Reduce)}
         self._states = set() if function.ops_of((Mma, Wgmma)) else state_shapes(function)
         accesses = [op for op in function.ops_of(memory.PointerMemoryOp) if op.ptrs.tile.rank]
         for op in accesses:
@@ -153,9 +153,14 @@ class AccessLayouts:
             if shape in self._states:
                 axis, lines = order[1], max(math.prod(shape) // (LANES * self.warps * vector), 1)
             across = {} if axis == order[0] else {axis: lines}
-            reduced = (shape, order[0]) in self._reduced
+            reduced = _along(shape, order[0]) in self._reduced
             self._layouts[shape] = blocked(shape, order, vector, self.warps, across, rows_apart=reduced)
         return self._layouts[shape]
+
+
+def _along(shape: _Shape, axis: int) -> tuple[_Shape, _Shape]:
+    """An axis of a shape, without those of one element."""
+    return longer_axes(shape), longer_axes(shape[axis:])
 
 
 def _turned(function: Function) -> dict[_Shape, tuple[int, int]]:
