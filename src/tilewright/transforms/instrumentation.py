@@ -73,6 +73,7 @@ PASSES = (
     "load-left-operands",
     "prefetch-loads",
     "prefetch-rows",
+    "flatten-loops",
     "split-blocks",
     "order-blocks",
     "merge-blocks",

@@ -29,6 +29,7 @@ from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
 from tilewright.system import collector
 from tilewright.transforms.base import Pass
+from tilewright.transforms.gpu.flatten_loops import FlattenLoops
 from tilewright.transforms.gpu.join_blocks import Blocks, JoinBlocks, joinable
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.lowering import lower_to_gpu, with_merged_blocks
@@ -120,7 +121,7 @@ def compile_to_ptx(
         splits.append(SplitBlocks())
     optimized = run_passes(whole, splits if free else ())
     num_ctas = AnalysisManager(optimized).get(cluster_size)
-    optimized = run_passes(optimized, (SplitRows(),))
+    optimized = run_passes(optimized, (SplitRows(), FlattenLoops()))
     reports, local = bool(sites(optimized)), local_bytes(optimized)
     prepared = run_passes(optimized, (LowerReports(),))
     if free and num_warps is None and num_ctas == 1 and not (reports or local):

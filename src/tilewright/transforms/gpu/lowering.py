@@ -99,6 +99,7 @@ def passes_to_gpu(
         PairAccesses(),  # which asks for strides and extents outside of what it changes
         DuplicateLoads(),  # each of which then has a layout of its own
         AssignLayouts(num_warps, shared_bytes, fp8, f32),
+        DeadCodeElimination(),  # of sums that are in several layouts, of which one is used
         PartialMaxima(),
         PartialSums(),  # of reductions, along axes that layouts distribute
         GatherAtomics(),

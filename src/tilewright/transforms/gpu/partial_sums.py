@@ -101,7 +101,7 @@ def _pays(s: PartialSum, loop: For) -> bool:
     of which it had the sum. A sum that does not begin with 0 is a part beside others along the last axis."""
     (value,), axis = s.reduced.values, s.reduced.axis
     t = loop.carried[s.index].tile
-    if not value.layout.is_permutation or (t.layout is None and value.tile.rank > 1):
+    if not value.layout.is_permutation or (t.layout is None and value.tile.size > value.tile.shape[axis]):
         return False
     parts = s.parts
     assert parts.layout is not None
