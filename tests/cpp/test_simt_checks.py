@@ -580,3 +580,28 @@ def test_variables_of_the_host_are_no_memory_of_the_device(tmp_path: Path) -> No
     done = check(tmp_path / "hosts.cu", HOSTS)
     assert re.search(r"hosts\.cu:9:\d+: dangling-pointer: load of 4 bytes at \w+, which is no memory of", done.stderr)
     assert "6 launches checked: 1 violation of 1 category, seen 192 times" in done.stderr and done.returncode == 1
+
+
+USER = """
+#include <cuda_runtime.h>
+extern float* of_another_file();
+__global__ void step(float* p) { p[threadIdx.x] += 1; }
+int main() {
+  step<<<1, 32>>>(of_another_file());
+  return cudaDeviceSynchronize() != 0;
+}
+"""
+OWNER = """
+static float of_this_file[32];
+float* of_another_file() { return of_this_file; }
+"""
+
+
+def test_variables_of_other_files_are_no_memory_of_the_device(tmp_path: Path) -> None:
+    """Nor are those of a file that knows nothing of devices."""
+    (tmp_path / "owner.cpp").write_text(OWNER)
+    (tmp_path / "user.cu").write_text(USER)
+    command = [sys.executable, "-m", "tilewright", "check", "user.cu", "owner.cpp"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    assert re.search(r"user\.cu:4:\d+: dangling-pointer: load of 4 bytes at \w+, which is no memory of", done.stderr)
+    assert "seen 64 times" in done.stderr and done.returncode == 1, done.stderr

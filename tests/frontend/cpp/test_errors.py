@@ -252,6 +252,11 @@ UNSUPPORTED = {
         "__host__ int halved(int n) { return n / 2; }",
         "k() is tile code and calls halved(), which is for the host alone; declare it __tile__, or constexpr",
     ),
+    "function of the host, redeclared": (
+        "__tile__ int halved(int n); p[0] = halved(n);",
+        "int halved(int n) { return n / 2; }",
+        "k() is tile code and calls halved(), which is for the host alone; declare it __tile__, or constexpr",
+    ),
     "method of the host": (
         "p[0] = box{n}.get();",
         "struct box { int n; int get() { return n; } };",

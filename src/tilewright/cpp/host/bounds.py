@@ -23,7 +23,6 @@ RUNTIME = {  # functions of the runtime that checked code calls
     "__tw_simt_checked": f"declare ptr @__tw_simt_checked(ptr, ptr, i64, i64, i32, ptr{', i32' * 6})",
     "__tw_simt_operands": f"declare i64 @__tw_simt_operands(i32, i32, i64, i64, ptr{', i32' * 6})",
     "__tw_simt_object": "declare void @__tw_simt_object(ptr, i64)",
-    "__tw_simt_hosts": "declare void @__tw_simt_hosts(ptr)",
     "__tw_simt_malloc": "declare ptr @__tw_simt_malloc(i64)",
     "__tw_simt_free": "declare void @__tw_simt_free(ptr)",
     "__tw_simt_free_sized": "declare void @__tw_simt_free_sized(ptr, i64)",
@@ -32,7 +31,6 @@ RUNTIME = {  # functions of the runtime that checked code calls
 _HEAP = dict.fromkeys(("malloc", "_Znwm", "_Znam"), "__tw_simt_malloc")
 _HEAP |= dict.fromkeys(("free", "_ZdlPv", "_ZdaPv"), "__tw_simt_free")
 _HEAP |= dict.fromkeys(("_ZdlPvm", "_ZdaPvm"), "__tw_simt_free_sized")
-_HOSTS, _HOST = '@"tw.hosts"', "{ ptr, i64 }"  # a table of variables of the host, and one of them
 _UNKNOWN, _OF_LAUNCH = "0", "-1"  # sizes of variables: of none, and of one that a launch sizes
 _LOAD, _STORE, _ATOMIC = range(3)  # as the runtime numbers them; an atomic load or store is _ATOMIC more
 _VOLATILE = 8  # and a volatile one so much more
@@ -63,9 +61,8 @@ class _Module:
         return f'@"tw.place.{number}"'
 
 
-def with_checks(text: str, functions: set[str], kernels: Collection[str], hosts: Sequence[str]) -> str:
-    """The module ``text`` in which ``functions`` ask before each access; of these, ``kernels`` begin a thread. Of its
-    variables, ``hosts`` are those of the host."""
+def with_checks(text: str, functions: set[str], kernels: Collection[str]) -> str:
+    """The module ``text`` in which ``functions`` ask before each access; of these, ``kernels`` begin a thread."""
     parts = parts_of(text)
     variables, shared = {}, []
     for variable in parts.variables.values():
@@ -81,11 +78,8 @@ def with_checks(text: str, functions: set[str], kernels: Collection[str], hosts:
     counted = (f"!{number} = {node}" for number, node in parts.metadata.items() if node.startswith(_UNROLL_COUNT))
     for line in counted:
         text = text.replace(line, f'{line.split(" = ")[0]} = !{{!"llvm.loop.unroll.disable"}}')
-    found = (f"@{parts.variables[name].symbol}" for name in hosts if name in parts.variables)
-    rows = [*(f"{_HOST} {{ ptr {name}, i64 {variables[name]} }}" for name in found), f"{_HOST} zeroinitializer"]
-    table = f"{_HOSTS} = private constant [{len(rows)} x {_HOST}] [{', '.join(rows)}]"
     declared = [line for name, line in RUNTIME.items() if name not in parts.declared]
-    return "\n".join([text, *module.location_globals, table, *declared, ""])
+    return "\n".join([text, *module.location_globals, *declared, ""])
 
 
 def _size(type: str) -> str:
@@ -101,7 +95,7 @@ def _function(module: _Module, definition: Definition, *, begins: bool) -> str:
     if begins:
         first = 1 if LABEL.match(lines[0]) else 0
         named = [f"  call void @__tw_simt_object(ptr {name}, i64 {module.variables[name]})" for name in module.shared]
-        lines[first:first] = [f"  call void @__tw_simt_hosts(ptr {_HOSTS})", *named]
+        lines[first:first] = named
     for line in lines:
         i = instruction(line)
         if _may_be_undefined(i):

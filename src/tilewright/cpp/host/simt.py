@@ -90,11 +90,10 @@ def with_threads(
     transform: Transform,
     *,
     checked: bool = False,
-    hosts: Sequence[str] = (),
 ) -> SimtModule:
     """The module ``text`` with the functions that run the threads of ``kernels``: see ``entry``. ``inline`` gives the
     module with functions inlined, and ``transform`` with passes run over functions; ``checked`` code asks the runtime
-    before each access, for which variables of the ``hosts`` are no memory."""
+    before each access."""
     calls = _call_graph(text, kernels)
     divisions = _divisions(text, calls, kernels)
     text = _without_null_accesses(text, called_from(calls, kernels))
@@ -122,7 +121,7 @@ def with_threads(
         text = _declared(text)
     calls = _call_graph(text, kernels)
     if checked:
-        text = bounds.with_checks(text, called_from(calls, kernels), kernels, hosts)
+        text = bounds.with_checks(text, called_from(calls, kernels), kernels)
         calls = _call_graph(text, kernels)
     meeting = frozenset(_callers(calls, _WAITS, through=set(kernels))) & set(kernels)
     asking = {s for s in kernels if checked or any(INDEX in calls[name] for name in called_from(calls, [s]) - {s})}

@@ -21,6 +21,7 @@ _PART = "{ i32, i32, i32 }"  # of an argument: its bytes, the position of the ar
 _ROW = "{ ptr, ptr, ptr, ptr, ptr, i32, i32, i32, i32, i32, ptr }"
 MAX_THREADS = 1024  # in a block, as `max_threads` of the runtime
 _BEFORE_OTHERS = 101  # constructors of the program may launch kernels
+_HOST = "{ ptr, i32 }"  # a variable of the host, and its bytes
 VARIABLES = "__tw_variables_"  # and the file: the table of its variables of the device
 
 
@@ -31,6 +32,17 @@ def with_variables(text: str, names: Sequence[str], file: str) -> str:
     rows.append("{ ptr, ptr } zeroinitializer")
     table = f"@{VARIABLES}{file} = constant [{len(rows)} x {{ ptr, ptr }}] [{', '.join(rows)}]"
     return "\n".join([text, *strings, table, ""])
+
+
+def with_hosts(text: str, names: Sequence[str]) -> str:
+    """The module ``text``, which tells the runtime of the variables ``names`` of the host, of which a GPU sees none."""
+    found = [v for name, v in parts_of(text).variables.items() if name in names]
+    rows = [f"{_HOST} {{ ptr @{v.symbol}, i32 {_size_of(parameter_type(v.rest).rstrip(','))} }}" for v in found]
+    rows = [f"{_HOST} zeroinitializer", *rows, f"{_HOST} zeroinitializer"]
+    table = f'@"tw.hosts" = private global [{len(rows)} x {_HOST}] [{", ".join(rows)}]'
+    declared = "declare void @__tw_simt_hosts(ptr)"
+    tells = 'define private void @"tw.tell"() {\n  call void @__tw_simt_hosts(ptr @"tw.hosts")\n  ret void\n}'
+    return _with_constructor("\n".join([text, table, declared, tells, ""]), "tw.tell")
 
 
 def with_stubs(
@@ -68,7 +80,7 @@ def with_stubs(
         numbers += f"i32 {_size_of(shared.get(symbol, '[0 x i8]'))}, i32 {int(symbol in waiting)}"
         rows.append(f"{_ROW} {{ ptr @{_name(symbol)}, {strings}, {numbers}, ptr {code} }}")
     if kernels:
-        text = _with_constructor(text)
+        text = _with_constructor(text, "tw.register")
         constants += [
             f"{_TABLE} = private constant [{count} x {_ROW}] [{', '.join(rows)}]",
             "declare void @__tw_register_kernels(ptr, i32)",
@@ -134,9 +146,9 @@ def _with_stub(
     return text.replace(definition.text, stub, 1), rows
 
 
-def _with_constructor(text: str) -> str:
-    """``text`` with a call of ``tw.register`` before its other constructors."""
-    entry = f'{{ i32, ptr, ptr }} {{ i32 {_BEFORE_OTHERS}, ptr @"tw.register", ptr null }}'
+def _with_constructor(text: str, function: str) -> str:
+    """``text`` with a call of ``function`` before its other constructors."""
+    entry = f'{{ i32, ptr, ptr }} {{ i32 {_BEFORE_OTHERS}, ptr @"{function}", ptr null }}'
     found = parts_of(text).variables.get("llvm.global_ctors")
     if found is None:
         return f"{text}\n@llvm.global_ctors = appending global [1 x {{ i32, ptr, ptr }}] [{entry}]\n"

@@ -12,7 +12,7 @@ from typing import Any
 from tilewright.cpp.host.passes import FOR_DEVICES, joined, passes_differ
 from tilewright.cpp.host.simt import SimtModule, missing, shared_types, variables, with_threads
 from tilewright.cpp.host.spins import polling
-from tilewright.cpp.host.stubs import MAX_THREADS, with_stubs, with_variables
+from tilewright.cpp.host.stubs import MAX_THREADS, with_hosts, with_stubs, with_variables
 from tilewright.cpp.translation import Made, Request, file_number, kernel_key
 from tilewright.frontend.cpp import module, optimize
 from tilewright.frontend.cpp.assembly import without_assembly
@@ -68,9 +68,7 @@ def compiled(request: Request) -> Made:
         refuse_host_functions(llvm, simt, SIMT, texts, dict(request.defines))
         refuse_host_constructs(llvm, simt, texts, dict(request.defines))
         refuse_long_double(llvm, simt, texts)
-        checked = request.is_checked
-        hosts = host_variables(llvm, simt, texts, dict(request.defines)) if checked else ()
-        threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=checked, hosts=hosts)
+        threads = with_threads(llvm, simt, optimize.inlined, optimize.transformed, checked=request.is_checked)
     if simt or _shares(texts):
         refuse_values(llvm, texts, dict(request.defines))
         refuse_writes(llvm, texts, dict(request.defines))
@@ -83,6 +81,8 @@ def compiled(request: Request) -> Made:
     if simt or _shares(texts):
         known = variables(llvm, [*simt, *device_functions(llvm, texts)], visible=_shares(texts))
         made = with_variables(made, known, number)
+    if request.is_checked:
+        made = with_hosts(made, host_variables(llvm, simt, texts, dict(request.defines)))
     tile = [(symbol, name, [astuple(piece) for piece in found]) for symbol, name, found in described[: len(kernels)]]
     warnings = host_accesses(host.llvm, texts, dict(request.defines)) if _shares(texts) else []
     head = json.dumps([tile, [names[:2] for names in described[len(kernels) :]], number, warnings])

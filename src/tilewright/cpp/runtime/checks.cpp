@@ -92,6 +92,8 @@ void forget(checks& what) {
 
 static bool within(span const& all, size_t address) { return address >= all.start && address <= all.end; }
 
+static host_variable* hosts;  // of the file that was loaded last
+
 enum class owner { nobody, program, variable, device };
 // What `address` is in, or at the end of; of memory that is the program's own the bounds are not known.
 static owner find_owner(worker* mine, size_t address, span* bounds) {
@@ -120,8 +122,9 @@ static owner find_owner(worker* mine, size_t address, span* bounds) {
         known.users = users_of((void const*)address);
         return owner::device;
     }
-    for (host_variable const* each = known.hosts; each && each->start; ++each)
-        if (address - each->start < each->bytes) return owner::nobody;
+    for (host_variable const* file = hosts; file; file = (host_variable const*)file->start)
+        for (host_variable const* each = file + 1; each->start; ++each)
+            if (address - each->start < each->bytes) return owner::nobody;
     bool const own = within({size_t(mine->memory), size_t(mine->memory_end)}, address) ||
                      within({size_t(mine->frames), size_t(mine->frames) + mine->frame_bytes}, address);
     return own || is_global() ? owner::program : owner::nobody;
@@ -278,9 +281,10 @@ void __tw_simt_object(void* address, size_t size) {
     if (!here->checked.shared.holds(wanted)) here->checked.shared.add(wanted);
 }
 
-// The variables of the host in the file of a kernel, of which a GPU sees none.
-void __tw_simt_hosts(host_variable const* all) {
-    if (here) here->checked.hosts = all;
+// The variables of the host in a file of the program, of which a GPU sees none, after an entry for the next file.
+void __tw_simt_hosts(host_variable* file) {
+    file->start = size_t(hosts);
+    hosts = file;
 }
 
 // What kernels allocate themselves is memory of the device.

@@ -93,7 +93,8 @@ struct shadow {
     cell* cells;
 };
 struct host_variable {
-    size_t start, bytes;
+    size_t start;
+    unsigned bytes;
 };
 // What a worker knows of memory, where accesses are checked.
 struct checks {
@@ -105,7 +106,6 @@ struct checks {
     unsigned char* written;  // which of its bytes are
     byte_users* users;       // and by whom they were used
     unsigned changes;
-    host_variable const* hosts;  // those of its file, before one of no address
     unsigned char* elsewhere;  // where what is wrong does no harm
     size_t elsewhere_bytes;
 };

@@ -173,16 +173,16 @@ def without_comments(text: str) -> str:
 
 def closing(masked: str, start: int, brackets: str = "{}") -> int:
     """The position of the bracket that closes the one at ``start``."""
-    return _pairs(masked, brackets).get(start, len(masked))
+    return pairs(masked, brackets).get(start, len(masked))
 
 
 def opening(masked: str, end: int) -> int:
     """The position of the brace that the one at ``end`` closes."""
-    return next((start for start, closes in _pairs(masked, "{}").items() if closes == end), 0)
+    return next((start for start, closes in pairs(masked, "{}").items() if closes == end), 0)
 
 
 @functools.lru_cache(maxsize=8)
-def _pairs(masked: str, brackets: str) -> dict[int, int]:
+def pairs(masked: str, brackets: str) -> dict[int, int]:
     """The positions of brackets, and of those that close them."""
     found, opened = dict[int, int](), list[int]()
     for match in re.finditer(f"[{re.escape(brackets)}]", masked):

@@ -6,13 +6,14 @@ That a function is for devices, too, stands in its declaration, of which a modul
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tilewright.frontend.cpp.attributes import mask, opening, without_directives
+from tilewright.frontend.cpp.attributes import mask, opening, pairs, without_directives
 from tilewright.frontend.cpp.llvm_instruction import debug_of, instruction
 from tilewright.frontend.cpp.llvm_module import Definition, called_from, names_in, parts_of
 from tilewright.frontend.cpp.locations import INCLUDE_DIR, Locations
@@ -29,6 +30,7 @@ _MOST_FILES = 2048  # of which it is kept what they say: those of a program
 _DECLARATORS = r"(?:[\w*&\s\[\]=]*,)*\s*(?:(?:const|volatile|__\w+__(?:\s*\(\d+\))?|[*&])\s*)*"
 _BEFORE_NAME = re.compile(_DECLARATORS)
 _BEFORE_BRACES = re.compile(rf"{_DECLARATORS}(?:(?!(?:struct|class|union|enum)\b)\w+\s*(?:=\s*)?)?")
+_CLASS = re.compile(r"\b(?:struct|class|union)\b")
 _CONFIGURES = "_ZN9__tw_host9configure"
 _LAMBDA = re.compile(r"U[lT]|\$_\d")  # in the symbol of its operator(): it is for where it is written
 
@@ -199,9 +201,9 @@ class Source:
             self._words[space.kind] = re.compile(rf"\b(?:{'|'.join(_words(space, self._defines))})\b")
         words, declared = self._words[space.kind], False
         for each in (self._masked[loc.file], *self._masked.values()):  # most say it where they are defined
-            for head in _heads(each, function) if function in each else ():
-                if words.search(head) or re.search(r"=\s*default\b", head):
-                    return None
+            for begin, head in _heads(each, function) if function in each else ():
+                if (words.search(head) or re.search(r"=\s*default\b", head)) and not _is_in_body(each, begin):
+                    return None  # a body can say nothing new of a function
                 declared = True
         return function if declared and not words.search(self._head_at(loc)) else None
 
@@ -236,7 +238,7 @@ class Source:
         if not name or loc is None or not loc.line or loc.file not in self._masked:
             return ()
         end = self._start_of(replace(loc, line=loc.line + 1))
-        return map(self._expanded, _heads(self._masked[loc.file], name, self._start_of(loc), end))
+        return (self._expanded(head) for _, head in _heads(self._masked[loc.file], name, self._start_of(loc), end))
 
     def is_for_hosts_alone(self, symbol: str) -> bool:
         """Whether a function of the C++ library is an algorithm, or makes random numbers, and is not constexpr."""
@@ -386,11 +388,18 @@ def _words(space: Space, defines: Sequence[tuple[str, str]]) -> list[str]:
     return found
 
 
-def _heads(masked: str, function: str, begin: int = 0, end: int = sys.maxsize) -> Iterable[str]:
-    """The declarations of ``function`` in a part of a text, up to their bodies; its calls are like them and say
-    nothing."""
+def _is_in_body(masked: str, position: int) -> bool:
+    """Whether what stands at ``position`` is in the body of a function, and in no class there."""
+    around = sorted((start for start, end in pairs(masked, "{}").items() if start < position <= end), reverse=True)
+    heads = [masked[_begin(masked, start) : start] for start in around]
+    return any(")" in head for head in itertools.takewhile(lambda head: not _CLASS.search(head), heads))
+
+
+def _heads(masked: str, function: str, begin: int = 0, end: int = sys.maxsize) -> Iterable[tuple[int, str]]:
+    """The declarations of ``function`` in a part of a text, up to their bodies, and where each begins; its calls are
+    like them and say nothing."""
     named = re.compile(rf"(?<![\w.]){re.escape(function)}\s*(?:<[^<>;{{}}]*>\s*)?\(")
     for match in named.finditer(masked, begin, min(end, len(masked))):
         start = _begin(masked, match.start())
         body = re.compile(r"[;{]").search(masked, match.end())
-        yield masked[start : body.start() if body is not None else len(masked)]
+        yield start, masked[start : body.start() if body is not None else len(masked)]
