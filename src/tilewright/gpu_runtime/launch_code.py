@@ -60,13 +60,14 @@ class Choice(NamedTuple):
         """``suits``, of the grid and the values of a launch."""
         if self.joined is None:
             number = blocks if self.parameter is None else body.load("i64", "%values", 8 * self.parameter)
-            return body.let(f"icmp sle i64 {number}, {self.most}")
-        ctas = body.let(f"udiv i64 {_product(body)}, {math.prod(self.joined)}")
-        rounds = body.let(f"udiv i64 {body.let(f'add i64 {ctas}, {processors - 1}')}, {processors}")
-        needed = body.let(f"mul i64 {rounds}, {_BUSY * processors}")
+            return body.let(f"icmp sle i64 {number}, {body.number(self.most)}")
+        ctas = body.let(f"udiv i64 {_product(body)}, {body.number(math.prod(self.joined))}")
+        more = body.let(f"add i64 {ctas}, {body.number(processors - 1)}")
+        rounds = body.let(f"udiv i64 {more}, {body.number(processors)}")
+        needed = body.let(f"mul i64 {rounds}, {body.number(_BUSY * processors)}")
         busy = body.let(f"icmp uge i64 {body.let(f'mul i64 {ctas}, {_MOST}')}, {needed}")
         for axis, each in zip("xyz", self.joined):
-            rest = body.let(f"urem i64 %{axis}, {each}")
+            rest = body.let(f"urem i64 %{axis}, {body.number(each)}")
             busy = body.let(f"and i1 {busy}, {body.let(f'icmp eq i64 {rest}, 0')}")
         return busy
 
@@ -115,12 +116,12 @@ class ParameterLayout:
             body.store("i64", body.number(word), config, 8 * i)
         body.store("ptr", body.memory(self.attributes), config, _STREAM + 8)
         body.store("i64", "%stream", config, _STREAM)
-        x, y, z = (body.let(f"udiv i64 %{axis}, {n}") for axis, n in zip("xyz", artifact.joined))
-        ctas = body.let(f"mul i64 {x}, {self.ctas}")
+        x, y, z = (body.let(f"udiv i64 %{axis}, {body.number(n)}") for axis, n in zip("xyz", artifact.joined))
+        ctas = body.let(f"mul i64 {x}, {body.number(self.ctas)}")
         if blocks > 1:
             many = body.let(f"icmp ugt i64 {_product(body)}, {MANY_BLOCKS}")
-            many = body.let(f"and i1 {many}, {body.let(f'icmp uge i64 %x, {blocks}')}")
-            fewer = body.let(f"udiv i64 {body.let(f'add i64 %x, {blocks - 1}')}, {blocks}")
+            many = body.let(f"and i1 {many}, {body.let(f'icmp uge i64 %x, {body.number(blocks)}')}")
+            fewer = body.let(f"udiv i64 {body.let(f'add i64 %x, {body.number(blocks - 1)}')}, {body.number(blocks)}")
             ctas = body.let(f"select i1 {many}, i64 {fewer}, i64 {ctas}")
         for i, extent in enumerate((ctas, y, z)):
             body.store("i32", body.let(f"trunc i64 {extent} to i32"), config, 4 * i)
@@ -153,7 +154,8 @@ class LaunchCode:
         body = Body()
         for i, bound in least:
             body.require(body.let(f"icmp sge i64 {body.load('i64', '%values', 8 * i)}, {bound}"))
-        blocks = body.let(f"udiv i64 {_product(body)}, {math.prod(layout.artifact.joined)}") if choices else ""
+        joined = body.number(math.prod(layout.artifact.joined))
+        blocks = body.let(f"udiv i64 {_product(body)}, {joined}") if choices else ""
         for i, choice in enumerate(choices):
             chosen = "own" if choice.variant is None else f"choice{i}"
             body.unless(choice.emit(body, blocks, processors), chosen)

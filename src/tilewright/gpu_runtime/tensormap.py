@@ -100,11 +100,13 @@ class MapEncoder:
                 body.unless(body.let(f"icmp uge i64 {step}, {_STEPS}"), "unmapped")
                 body.store("i64", step, steps, 8 * (i - 1))
         found = body.stack(f"[{MAP_BYTES} x i8]", MAP_ALIGNMENT)
-        base, modes = body.load("i64", "%values", 8 * d.base), ", ".join(f"i32 {mode}" for mode in self._modes)
+        how = body.memory((ctypes.c_uint32 * 5)(self._element, *self._modes))
+        element, *modes = (f"i32 {body.load('i32', how, 4 * i)}" for i in range(5))
+        base = body.load("i64", "%values", 8 * d.base)
         base = body.let(f"select i1 {no_elements}, i64 {nothing}, i64 {base}")
         arguments = (
-            f"ptr {found}, i32 {self._element}, i32 {rank}, i64 {base}, ptr {extents}, ptr {steps}, "
-            f"ptr {body.memory(self._box)}, ptr {body.memory(self._steps)}, {modes}"
+            f"ptr {found}, {element}, i32 {rank}, i64 {base}, ptr {extents}, ptr {steps}, "
+            f"ptr {body.memory(self._box)}, ptr {body.memory(self._steps)}, {', '.join(modes)}"
         )
         code = body.let(f"call i32 {body.external(driver.address('cuTensorMapEncodeTiled'))}({arguments})")
         body.store("i32", code, error)
@@ -116,6 +118,6 @@ def _number(body: Body, of: tuple[str, int, int], times: int) -> str:
     """An extent or stride of a descriptor, ``times`` a number."""
     kind, n, factor = of
     if kind not in ("p", "w"):
-        return str(n * factor * times)
-    found = body.let(f"mul i64 {body.load('i64', '%values', 8 * n)}, {factor * times}")
-    return body.let(f"add i64 {found}, {WRAP * times}") if kind == "w" else found
+        return body.number(n * factor * times)
+    found = body.let(f"mul i64 {body.load('i64', '%values', 8 * n)}, {body.number(factor * times)}")
+    return body.let(f"add i64 {found}, {body.number(WRAP * times)}") if kind == "w" else found
