@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +13,12 @@ from support.gpu_attention import to_first_keys
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.backends.triton.backend import TritonBackend, compile_for
+from tilewright.backends.triton.heuristics import choose
 from tilewright.backends.triton.resource_usage import spilled
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.ir.core import Function
 from tilewright.runtime.launch import specialization
+from tilewright.transforms.pipelines import optimize
 
 pytest.importorskip("triton", reason="the package triton is not installed")
 
@@ -39,6 +42,12 @@ def rows(occupancy: int | None, size: int = 1024) -> Function:
     return specialization(softmax.replace_hints(occupancy=occupancy), (x, x, size), "reference").function
 
 
+@functools.cache
+def decided() -> Artifact:
+    """Attention, whose hint costs more than it brings."""
+    return compile_for(attention(2), HOPPER, {})
+
+
 def choices(made: Artifact) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in made.binary.texts["compile decisions"].splitlines())
 
@@ -48,19 +57,19 @@ def limit(made: Artifact) -> str:
 
 
 def test_attention_keeps_the_registers_it_needs() -> None:
-    function = attention(2)
-    asked = compile_for(function, HOPPER, {"maxnreg": 128})
+    asked = compile_for(attention(2), HOPPER, {"maxnreg": 128})
     much = spilled(asked.binary, HOPPER)
     assert much > 0 and limit(asked) == "128" and choices(asked)["ignored hints"] == "none"
-    made = compile_for(function, HOPPER, {})
+    made = decided()
     free = spilled(made.binary, HOPPER)
     assert free < much and limit(made) == "no limit"
     reason = f"occupancy (spills {much} bytes per thread with 128 registers and {free} without a limit)"
     assert choices(made)["ignored hints"] == reason
 
 
-def test_what_is_cached_holds_the_decision() -> None:
+def test_what_is_cached_holds_the_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     backend, function = TritonBackend(HOPPER), attention(2)
+    monkeypatch.setattr(backend, "artifact", lambda *_: decided())
     serialization = backend.capabilities.serialization
     assert serialization is not None
     made = backend.compile(function, {})
@@ -89,4 +98,4 @@ def test_attention_of_float32_has_two_stages() -> None:
     """Threads multiply, with more of them on an SM than three stages leave room for."""
     heads = np.zeros((512, 64), np.float32)
     function = specialization(to_first_keys, (heads, heads, heads, heads, 0.1, 512, 64, 64, 64), "reference").function
-    assert choices(compile_for(function, HOPPER, {}))["pipeline stages"] == "2"
+    assert choose(optimize(function), HOPPER, {}).num_stages == 2

@@ -14,16 +14,17 @@ import tilewright as ct
 pytest.importorskip("triton", reason="the package triton is not installed")
 
 
-@pytest.mark.parametrize(("k", "most"), [(32, 32), (64, 64), (128, 128), (256, 128)])
-def test_sums_of_products_of_8_bits(k: int, most: int) -> None:
+@pytest.mark.parametrize(
+    ("k", "along", "most"), [(32, 1, "32"), (64, 1, "64"), (128, 1, "128"), (256, 1, "128"), (32, 0, "")]
+)
+def test_sums_of_products_of_8_bits(k: int, along: bool, most: str) -> None:
     """Hopper's tensor cores add up no more of them than these before they go to float32; and none that they
     cannot read from shared memory."""
     a, c = np.zeros((256, 256), ml_dtypes.float8_e4m3fn), np.zeros((256, 256), np.float32)
-    for along in (True, False):
-        texts = compiled(product_of_transposed, (a, a, c, k, along, False), "sm_90").binary.texts
-        kinds = set(re.findall(r"wgmma\.mma_async\S+\.f32\.(\w+)\.", texts["PTX"]))
-        assert kinds == ({"e4m3"} if along else set())
-        assert re.findall(r"maxNumImpreciseAcc = (\d+)", texts["TTIR"]) == ([str(most)] if along else [])
+    texts = compiled(product_of_transposed, (a, a, c, k, bool(along), False), "sm_90").binary.texts
+    kinds = set(re.findall(r"wgmma\.mma_async\S+\.f32\.(\w+)\.", texts["PTX"]))
+    assert kinds == ({"e4m3"} if along else set())
+    assert re.findall(r"maxNumImpreciseAcc = (\d+)", texts["TTIR"]) == ([most] if along else [])
 
 
 @ct.kernel
