@@ -62,14 +62,29 @@ def stored_in_pairs(a, b, c, M: Int):  # type: ignore[no-untyped-def]
         ct.store(c, (i, j + 1), right.astype(c.dtype))
 
 
+@ct.kernel
+def stored_in_two_sizes(a, b, c, M: Int):  # type: ignore[no-untyped-def]
+    i = ct.bid(0)
+    total, strip = ct.zeros((M, 64), ct.float32), ct.zeros((M, 16), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 64)):
+        total = ct.mma(ct.load(a, (i, k), (M, 64)), ct.load(b, (k, 0), (64, 64)), total)
+    ct.store(c, (i, 0), total.astype(c.dtype), allow_tma=True)
+    for k in range(ct.cdiv(a.shape[1], 64)):
+        strip = ct.mma(ct.load(a, (i, k), (M, 64)), ct.load(b, (k, 4), (64, 16)), strip)
+    ct.store(c, (i, 1), strip.astype(c.dtype), allow_tma=True)
+
+
 def run(kernel: Any, rows: int, backend: str) -> None:
     generator = np.random.default_rng(0)
     a, b, c = (aligned((128, 128), np.float16) for _ in range(3))
     a[...], b[...] = (generator.integers(-2, 3, (128, 128)) for _ in range(2))
-    grid = (1, 1) if kernel is stored_in_pairs else (128 // rows, 1 if kernel is stored_apart else 2)
+    columns = 1 if kernel in (stored_apart, stored_in_two_sizes) else 2
+    grid = (1, 1) if kernel is stored_in_pairs else (128 // rows, columns)
     ct.launch(None, grid, kernel, (a, b, c, rows), backend=backend)
-    factor = 2 if kernel is stored_twice else 1
-    np.testing.assert_array_equal(c, factor * (a.astype(np.float32) @ b.astype(np.float32)))
+    expected = a.astype(np.float32) @ b.astype(np.float32) * (2 if kernel is stored_twice else 1)
+    if kernel is stored_in_two_sizes:
+        expected[:, 16:32], expected[:, 64:] = expected[:, 64:80], 0
+    np.testing.assert_array_equal(c, expected)
 
 
 def waits(kernel: Any, rows: int) -> list[bool]:
@@ -86,7 +101,9 @@ def waits(kernel: Any, rows: int) -> list[bool]:
 
 
 @pytest.mark.parametrize("rows", [64, 128])
-@pytest.mark.parametrize("kernel", [stored_twice, stored_in_each_step, stored_apart, stored_in_pairs])
+@pytest.mark.parametrize(
+    "kernel", [stored_twice, stored_in_each_step, stored_apart, stored_in_pairs, stored_in_two_sizes]
+)
 def test_the_last_store_is_what_stays(kernel: Any, rows: int) -> None:
     with ptx_backend(4, "sm_90") as backend:
         run(kernel, rows, backend)
@@ -100,3 +117,8 @@ def test_only_what_may_reach_the_same_tile_waits() -> None:
 
 def test_a_tile_beside_one_that_has_waited_waits_for_nothing() -> None:
     assert waits(stored_in_pairs, 64) == [True, False, False]
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_tiles_of_another_size_wait_until_those_before_are_in_memory(rows: int) -> None:
+    assert waits(stored_in_two_sizes, rows).count(True) >= 1

@@ -17,7 +17,7 @@ _Put = StoreView | AtomicView
 
 
 def stored_apart(function: Function, puts: Set[_Put]) -> frozenset[_Put]:
-    """The ops of ``puts`` to whose arrays nothing else stores, but others of them in the same tiles, which do not
+    """The ops of ``puts`` to whose arrays nothing else stores, but others of them, in tiles of a view that do not
     overlap."""
     roots = AnalysisManager(function).get(AliasAnalysis)
     stores = [op for op in function.walk() if isinstance(op, MemoryOp) and roots.effect(op) & Effect.WRITE]
@@ -28,7 +28,7 @@ def stored_apart(function: Function, puts: Set[_Put]) -> frozenset[_Put]:
         if not isinstance(op, StoreView):
             return False  # what is added has no order
         t = op.view.partition
-        others = {root for other, root in writers.items() if other not in kept or other.address.type != t}
+        others = {root for other, root in writers.items() if other not in kept}
         return t.steps != t.tile_shape or may_alias(writers[op], others)
 
     while dropped := frozenset(filter(overlaps, kept)):

@@ -107,7 +107,8 @@ class _Stager:
         self.added: list[Op] = []
         self.of_puts: dict[Op, tuple[list[Value], bool]] = {}  # buffers, and whether they are those of others, too
         self.by_groups = {op: _is_by_group(op) for op in function.ops_of(tma.Put)}
-        if any(op.after_stores for op in self.by_groups) and not all(self.by_groups.values()):
+        kinds = {(op.value.type, put_buffers(op)[0]) for op in self.by_groups}
+        if any(op.after_stores for op in self.by_groups) and not (all(self.by_groups.values()) and len(kinds) == 1):
             self.by_groups = dict.fromkeys(self.by_groups, False)  # the thread that has waited stores
         for group in put_groups(function):
             t, count = group_buffers(group)
