@@ -16,7 +16,7 @@ from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.lanes import integers
 from tilewright.backends.cpu.codegen.loop_nests import NestWork
 from tilewright.backends.cpu.codegen.mma_dot import DotKernel
-from tilewright.backends.cpu.codegen.mma_in_place import InPlace, rest_changes, valid_elements, zeros
+from tilewright.backends.cpu.codegen.mma_in_place import InPlace, valid_elements
 from tilewright.backends.cpu.codegen.mma_kernel import Accumulator, Kernel, RowsKernel, TransposedKernel, blocking
 from tilewright.backends.cpu.codegen.mma_tiles import TileKernel
 from tilewright.backends.cpu.codegen.nest import Nest
@@ -84,7 +84,8 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     else:
         with state.builder.if_else(place.chosen) as (then, orelse):
             with then:
-                _multiply_in_place(state, op, product, left, place, accumulator, depth)
+                height = product.m if place.together else 1
+                _multiply(state, op, product, (left, _matrix(state, place)), accumulator, (height, depth))
             with orelse:
                 multiply()
     if product.out.short == "f16":
@@ -120,6 +121,12 @@ def _reader(state: State, nest: LoopNest) -> tuple[DotInstruction, Product] | No
 def _buffered(buffer: Buffer, depth: int) -> Matrix:
     """A matrix with ``depth`` columns."""
     return Matrix(buffer.pointer, depth, 1)
+
+
+def _matrix(state: State, place: InPlace) -> Matrix:
+    """A right operand where it lies."""
+    row, column = (stride for n, stride in zip(place.tile.shape, place.tile.strides) if n > 1)
+    return Matrix(state.builder.inttoptr(place.tile.address, ir.PointerType()), row, column, False, place.transposed)
 
 
 def _operand(
@@ -231,28 +238,6 @@ def _multiply(
         arguments += map(as_value, (*valid, k, *distances))
     nest.builder.call(function, arguments)
     nest.close()
-
-
-def _multiply_in_place(
-    state: State, op: Op, p: Product, left: Matrix, place: InPlace, accumulator: Accumulator, depth: Index
-) -> None:
-    """Add the products of the first row of ``left`` and the zeros behind it, or of all, with what is in ``place``."""
-    builder, tile = state.builder, place.tile
-    row, column = (stride for n, stride in zip(tile.shape, tile.strides) if n > 1)
-    right = Matrix(builder.inttoptr(tile.address, ir.PointerType()), row, column, False, place.transposed)
-    if place.together:
-        _multiply(state, op, p, (left, right), accumulator, (p.m, depth))
-        return
-    one, out, scalar = p._replace(m=1), accumulator.buffer, element_type(p.out)
-    _multiply(state, op, one, (left, right), accumulator, (1, depth))
-    with builder.if_then(rest_changes(state, p, accumulator), likely=False):
-        nest = Nest(builder)
-        at, state.builder = as_value(nest.begin(p.m * p.n, p.n, p.n)), nest.builder
-        line = out._replace(pointer=nest.builder.gep(out.pointer, [at], source_etype=scalar))
-        none = Matrix(zeros(state, element_type(p.x), p.k), 0, 1)
-        _multiply(state, op, one, (none, right), accumulator._replace(buffer=line), (1, depth))
-        nest.close()
-        state.builder = builder
 
 
 def _bind(state: State, nest: LoopNest, out: Buffer) -> None:

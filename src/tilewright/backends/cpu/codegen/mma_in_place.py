@@ -6,22 +6,16 @@ alone: the tiles of kernels for GPUs have 16 rows and more, also where one is mu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import index
-from tilewright.backends.cpu.codegen.buffers import element_type
 from tilewright.backends.cpu.codegen.index import Index, as_value
-from tilewright.backends.cpu.codegen.lanes import integers
-from tilewright.backends.cpu.codegen.mma_kernel import Accumulator
-from tilewright.backends.cpu.codegen.nest import Nest
+from tilewright.backends.cpu.codegen.mma_kernel import few_rows
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.views import ViewAccess
 from tilewright.backends.cpu.loops.dot import Product, dot_instruction, reader
 from tilewright.backends.cpu.loops.fused import root_of
 from tilewright.backends.cpu.loops.kinds import is_array_tile, view_strides
-from tilewright.backends.vector.types import I1
 from tilewright.ir.core import Value
 from tilewright.ir.dtypes import bfloat16, float16, float32, float64
 from tilewright.ir.effects import is_pure
@@ -33,7 +27,6 @@ from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.records import NamedTuple
 
 _LINE = 64  # bytes
-_Test = Callable[[ir.IRBuilder, ir.Value], ir.Value]  # of a vector at an address
 
 
 class InPlace(NamedTuple):
@@ -59,7 +52,7 @@ def in_place(state: State, nest: LoopNest) -> InPlace | None:
     shape = [n for n in tile.shape if n > 1]
     if not suits or shape != ([p.n, p.k] if transposed else [p.k, p.n]) or min(shape) * item < _LINE:
         return None
-    together = p.m == 1 or (transposed and p.m <= state.processor.vector_registers // 4)
+    together = p.m == 1 or (transposed and p.m <= few_rows(state))
     rows = 1 if together else valid_elements(state, op.x, -2)
     if rows is None or (isinstance(rows, int) and rows > 1):
         return None
@@ -129,52 +122,3 @@ def loaded(x: Value) -> Value:
             x = x.op.kept[x.index]
         else:
             return x
-
-
-def rest_changes(state: State, p: Product, accumulator: Accumulator) -> ir.Value:
-    """i1: do products with zeros change the accumulators of rows behind the first one? Where the right operand is
-    infinite or NaN, as the first row, which is done, shows, or where one is a negative zero.
-
-    Accumulators that begin with zero are set to it.
-    """
-    outer, pointer, scalar = state.builder, accumulator.buffer.pointer, element_type(p.out)
-    count = min(state.processor.lanes(storage_bytes(p.out)), p.n)
-    type_, flags = ir.VectorType(scalar, count), ir.VectorType(I1, count)
-
-    def each(
-        begin: Index, below: Index, test: Callable[[ir.IRBuilder, ir.Value], ir.Value], found: ir.Value
-    ) -> ir.Value:
-        nest = Nest(outer)
-        at = as_value(nest.begin(below, count, begin))
-        carried, builder = nest.carry(found), nest.builder
-        (found,) = nest.end([builder.or_(carried, test(builder, builder.gep(pointer, [at], source_etype=scalar)))])
-        return found
-
-    def is_infinite(builder: ir.IRBuilder, at: ir.Value) -> ir.Value:
-        value = builder.load(at, align=4, typ=type_)
-        none = builder.fsub(value, value)
-        return builder.fcmp_unordered("uno", none, none)
-
-    def is_negative_zero(builder: ir.IRBuilder, at: ir.Value) -> ir.Value:
-        if accumulator.zero:
-            builder.store(ir.Constant(type_, None), at, align=4)
-            return ir.Constant(flags, None)
-        bits = ir.IntType(8 * storage_bytes(p.out))
-        sign = integers(bits, [1 << bits.width - 1] * count)
-        return builder.icmp_unsigned("==", builder.load(at, align=4, typ=ir.VectorType(bits, count)), sign)
-
-    found = each(0, p.n, is_infinite, ir.Constant(flags, None))
-    found = each(p.n, p.m * p.n, is_negative_zero, found)
-    return outer.icmp_unsigned("!=", outer.bitcast(found, ir.IntType(count)), ir.Constant(ir.IntType(count), 0))
-
-
-def zeros(state: State, scalar: ir.Type, count: int) -> ir.Value:
-    """Constants in memory."""
-    type_ = ir.ArrayType(scalar, count)
-    name = f"tw.zeros.{count}.{scalar}"
-    known = state.module.globals.get(name)
-    if known is None:
-        known = ir.GlobalVariable(state.module, type_, name)
-        known.global_constant, known.linkage, known.align = True, "internal", _LINE
-        known.initializer = ir.Constant(type_, None)
-    return known

@@ -7,19 +7,22 @@ from typing import ClassVar
 
 from llvmlite import ir
 
+from tilewright.backends.branches import choose
 from tilewright.backends.cpu.codegen import index, lanes, transpose
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
 from tilewright.backends.cpu.codegen.index import Index, as_value
+from tilewright.backends.cpu.codegen.lanes import integers
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.state import State
 from tilewright.backends.cpu.loops.dot import Product
 from tilewright.backends.external import call_external
 from tilewright.backends.native.text_builder import TextBuilder
 from tilewright.backends.vector import storage_type
-from tilewright.backends.vector.types import F32, F64, I32, I64, resized
+from tilewright.backends.vector.types import F32, F64, I1, I32, I64, resized
 from tilewright.ir.dtypes import DType, float64
 from tilewright.records import NamedTuple
 
+_VECTORS = 8  # of one row: some more multiply-adds than are under way at a time
 _ROWS_AHEAD = 16  # that rows in arrays are fetched ahead, as by copies of them
 UNROLL = 4  # steps of k per iteration of the inner loop: the fastest of 1 to 8, benchmarks/results/constants.md
 
@@ -63,6 +66,11 @@ def blocking(state: State, p: Product) -> Blocking:
     while 2 * rows * vectors <= budget and 2 * vectors * lanes <= n:
         vectors *= 2
     return Blocking(-(-p.m // -(-p.m // rows)), vectors, lanes)
+
+
+def few_rows(state: State) -> int:
+    """The most rows that are multiplied together with columns that are lines in an array."""
+    return state.processor.vector_registers // 4
 
 
 class Accumulator(NamedTuple):
@@ -124,44 +132,54 @@ class Kernel:
         nest.close()
         builder.ret_void()
 
-    def _zero_rows(self, nest: Nest, first: Index, end: int, column: Index) -> None:
-        """Rows of the left operand that are zero, from ``first`` on: what they add is the same for all of them.
-
-        It is not nothing where the right operand is infinite or NaN, or where accumulators are negative zeros.
-        """
+    def _zero_rows(self, nest: Nest, first: ir.Value, end: int, column: Index) -> None:
+        """Rows of the left operand that are zero, from ``first`` on: what they add is the same for all of them."""
         level, builder, block = nest.level, nest.builder, self.block
-        type_ = ir.VectorType(self.type, block.lanes)
-        zero = ir.Constant(type_, None)
-        start = lanes.splat(builder, ir.Constant(self.type, -0.0), block.lanes) if self.type in (F32, F64) else zero
-        with builder.if_then(builder.icmp_unsigned("<", as_value(first), ir.Constant(I64, end)), likely=False):
-            k = nest.begin(self.depth)
-            accumulators = [nest.carry(start) for _ in range(block.vectors)]
-            added = [
-                self.multiply_add(nest.builder, zero, r, s)
-                for r, s in zip(self._right(nest, k, 0, column), accumulators)
-            ]
-            nest.end(added)
-            added = [self._finished(nest, v) for v in added]
+        floats = self.type in (F32, F64)
+        nothing = [lanes.splat(builder, ir.Constant(self.type, -0.0 if floats else 0), block.lanes)] * block.vectors
+
+        def summed() -> list[ir.Value]:
+            return [self._finished(nest, v) for v in self._sum(nest, None, column, [nothing])[0]]
+
+        with builder.if_then(builder.icmp_unsigned("<", first, I64(end)), likely=False):
+            added = nothing
+            if floats:
+                added = choose(builder, self._changes(nest, first, end, column), summed, lambda: nothing, likely=False)
             row = nest.begin(end, 1, first)
-            pointers = [
-                self._pointer(nest, 2, self._flat(nest, row, 0, self.n, column, j * block.lanes))
-                for j in range(block.vectors)
-            ]
-            add = nest.builder.fadd if self.type in (F32, F64) else nest.builder.add
+            pointers = self._line(nest, row, column)
+            add = nest.builder.fadd if floats else nest.builder.add
             for old, new, pointer in zip(self._start(nest, row, 0, column, pointers), added, pointers):
                 nest.builder.store(add(old, new), pointer, align=4)
             nest.close(level)
 
+    def _changes(self, nest: Nest, first: ir.Value, end: int, column: Index) -> ir.Value:
+        """i1: does what zeros add change the accumulators from the row ``first`` on? Where the right operand is
+        infinite or NaN, as results of the row 0 are then, if there is one, or where accumulators are negative zeros."""
+        builder, flags = nest.builder, ir.VectorType(I1, self.block.lanes)
+        found = ir.Constant(flags, None)
+        for pointer in self._line(nest, 0, column):
+            value = self._load(nest, pointer, self.type)
+            none = builder.fsub(value, value)
+            found = builder.or_(found, builder.fcmp_unordered("uno", none, none))
+        if not self.zero:
+            row, bits = nest.begin(end, 1, first), I64 if self.type == F64 else I32
+            seen, sign = nest.carry(found), integers(bits, [1 << bits.width - 1] * self.block.lanes)
+            for old in self._start(nest, row, 0, column, self._line(nest, row, column)):
+                pattern = nest.builder.bitcast(old, ir.VectorType(bits, self.block.lanes))
+                seen = nest.builder.or_(seen, nest.builder.icmp_unsigned("==", pattern, sign))
+            (found,) = nest.end([seen])
+        word = ir.IntType(self.block.lanes)
+        some = builder.icmp_unsigned("!=", builder.bitcast(found, word), word(0))
+        return builder.or_(some, builder.icmp_unsigned("==", first, I64(0)))
+
+    def _line(self, nest: Nest, row: Index, column: Index, i: int = 0) -> list[ir.Value]:
+        """Where the accumulators of the row ``i`` after ``row`` are in memory."""
+        starts = range(0, self.block.columns, self.block.lanes)
+        return [self._pointer(nest, 2, self._flat(nest, row, i, self.n, column, at)) for at in starts]
+
     def _rows(self, nest: Nest, row: Index, column: Index, rows: int) -> None:
         """The products of some rows with the columns that the accumulators hold."""
-        block = self.block
-        out = [
-            [
-                self._pointer(nest, 2, self._flat(nest, row, i, self.n, column, j * block.lanes))
-                for j in range(block.vectors)
-            ]
-            for i in range(rows)
-        ]
+        out = [self._line(nest, row, column, i) for i in range(rows)]
         start = [self._start(nest, row, i, column, line) for i, line in enumerate(out)]
         accumulators = self._sum(nest, row, column, start)
         for line, pointers in zip(accumulators, out):
@@ -188,11 +206,16 @@ class Kernel:
     def _factor_at(self, nest: Nest, at: Index) -> ir.Value:
         return nest.builder.gep(self.factors, [as_value(at)], source_etype=self.type)
 
-    def _sum(self, nest: Nest, row: Index, column: Index, accumulators: list[list[ir.Value]]) -> list[list[ir.Value]]:
-        """Add the products along k to ``accumulators``: several steps at a time, then what is left over. Rows that are
-        left over go step by step: they take as long as their multiply-adds, and more code takes time to compile."""
+    def _sum(
+        self, nest: Nest, row: Index | None, column: Index, accumulators: list[list[ir.Value]]
+    ) -> list[list[ir.Value]]:
+        """Add the products along k to ``accumulators``, of zeros where there is no ``row``: several steps at a time,
+        then what is left over. Rows that are left over go step by step: they take as long as their multiply-adds, and
+        more code takes time to compile."""
         builder, first = nest.builder, as_value(0)
-        lines = [index.mul(builder, index.add(builder, row, i), self.row) for i in range(len(accumulators))]
+        lines: list[Index | None] = [None]
+        if row is not None:
+            lines = [index.mul(builder, index.add(builder, row, i), self.row) for i in range(len(accumulators))]
         least = min(self.steps, self.least_steps)
         for unroll in dict.fromkeys((self.steps if len(lines) == self.block.rows else least, least)):
             end = builder.and_(self.depth, I64(-unroll))
@@ -215,16 +238,18 @@ class Kernel:
         return builder.fadd(value, lanes.splat(nest.builders[0], rest, self.block.lanes))
 
     def _step(
-        self, nest: Nest, lines: list[Index], column: Index, k: Index, u: int, accumulators: list[list[ir.Value]]
+        self, nest: Nest, lines: list[Index | None], column: Index, k: Index, u: int, accumulators: list[list[ir.Value]]
     ) -> list[list[ir.Value]]:
         block, right = self.block, self._right(nest, k, u, column)
         along = index.mul(nest.builder, index.add(nest.builder, k, u), self.column)
         result = []
         for i, line in enumerate(accumulators):
-            at = index.add(nest.builder, lines[i], along)
-            pointer = self._pointer(nest, 0, as_value(at))
-            left = nest.builder.load(pointer, align=1, typ=element_type(self.dtypes[0]))
-            left = lanes.splat(nest.builder, self._widen(nest, left, self.dtypes[0]), block.lanes)
+            left = ir.Constant(self.type, 0.0 if self.type in (F32, F64) else 0)
+            if (start := lines[i]) is not None:
+                pointer = self._pointer(nest, 0, as_value(index.add(nest.builder, start, along)))
+                left = nest.builder.load(pointer, align=1, typ=element_type(self.dtypes[0]))
+                left = self._widen(nest, left, self.dtypes[0])
+            left = lanes.splat(nest.builder, left, block.lanes)
             result.append([self.multiply_add(nest.builder, left, r, s) for r, s in zip(right, line)])
         return result
 
@@ -265,14 +290,13 @@ class Kernel:
 
 
 class RowsKernel(Kernel):
-    """As ``Kernel``, of few rows and a right operand in an array, of which each element is read once."""
+    """As ``Kernel``, of one row and a right operand in an array, of which each element is read once."""
 
     kind: ClassVar[str] = "rows."
 
     def blocking(self, state: State, p: Product) -> Blocking:
-        rows, vectors = _SHAPES[state.processor.vector_registers, state.processor.vector_bytes]
         width = min(state.processor.lanes(8 if p.out is float64 else 4), p.n)
-        return Blocking(p.m, min(1 << (rows * vectors // p.m).bit_length() - 1, p.n // width), width)
+        return Blocking(1, min(_VECTORS, p.n // width), width)
 
     def _right(self, nest: Nest, k: Index, u: int, column: Index) -> list[ir.Value]:
         builder, dtype, width, found = nest.builder, self.dtypes[1], self.block.lanes, []
@@ -297,7 +321,7 @@ def prefetch(builder: ir.IRBuilder, pointer: ir.Value) -> None:
 
 
 class TransposedKernel(Kernel):
-    """As ``Kernel``, of few rows and a right operand whose columns are lines in memory, no shorter than a vector.
+    """As ``Kernel``, of one row or few and a right operand whose columns are lines in memory, no shorter than a vector.
 
     As many lines as a vector has lanes are read together, and each of them once, from its beginning to its end.
     """
@@ -307,7 +331,8 @@ class TransposedKernel(Kernel):
     least_steps: ClassVar[int] = 16
 
     def blocking(self, state: State, p: Product) -> Blocking:
-        return Blocking(p.m, 1, state.processor.lanes(8 if p.out is float64 else 4))
+        rows = p.m if p.m <= few_rows(state) else 1
+        return Blocking(rows, 1, state.processor.lanes(8 if p.out is float64 else 4))
 
     def _right(self, nest: Nest, k: Index, u: int, column: Index) -> list[ir.Value]:
         side, builder, dtype = transpose.PART_BYTES // (8 if self.type == F64 else 4), nest.builder, self.dtypes[1]
