@@ -27,7 +27,7 @@ def prefix_sum(x: Array) -> Array:
 
 
 def cases(small: bool = False) -> list[Case]:
-    n = 100_007 if small else 4_000_003
+    n = 30_007 if small else 4_000_003
     x = np.random.default_rng(0).integers(-100, 100, n, dtype=np.int32)
     return [Case("running sums", f"{by(n)} i32", lambda: prefix_sum(x), lambda: np.cumsum(x, dtype=np.int32))]
 
