@@ -128,6 +128,37 @@ def test_fewer_warps_share_columns_that_are_reduced(columns: int, warps: int) ->
 
 
 @ct.kernel
+def normed(x, out, C: ct.Constant[int], T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    v = ct.load(x, (0, ct.bid(0)), (C, T)).astype(ct.float32)
+    d = v - ct.sum(v, axis=0, keepdims=True) / C
+    ct.store(out, (0, ct.bid(0)), (d * ct.rsqrt(ct.sum(d * d, axis=0, keepdims=True) / C)).astype(out.dtype))
+
+
+def test_two_blocks_that_reduce_many_columns_have_room() -> None:
+    arrays = np.zeros((1024, 256), np.float16), np.zeros((1024, 256), np.float16)
+    function = optimize(specialization(normed, (*arrays, 1024, 16), "reference").function)
+    assert suitable_warps(function) == 4
+
+
+@pytest.mark.parametrize(("columns", "warps"), [(1024, 1), (2048, 2)])
+def test_loops_that_add_sums_up_wait_for_nobody(columns: int, warps: int) -> None:
+    @ct.kernel
+    def totals(x, sums, seeks: ct.Constant[bool], T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+        s, top = 0.0, 0.0
+        for j in range(x.shape[0]):
+            v = ct.load(x, (j, 0), (1, T))
+            s += ct.sum(v)
+            if seeks:
+                top = max(top, ct.max(v))
+        ct.scatter(sums, 0, s + top)
+
+    x = np.zeros((8, columns), np.float32)
+    for seeks, count in ((False, warps), (True, 4)):
+        function = optimize(specialization(totals, (x, x[0], seeks, columns), "reference").function)
+        assert suitable_warps(function) == count
+
+
+@ct.kernel
 def scan(x, decay, keys, out, T: ct.Constant[int], N: ct.Constant[int]):  # type: ignore[no-untyped-def]
     slowed, state = ct.load(decay, (ct.bid(0), 0), (T, N)), ct.zeros((T, N), ct.float32)
     for t in range(x.shape[0]):

@@ -15,7 +15,7 @@ from tilewright.ir.gpu_stage import ROW_PART
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul, Select, Sub
-from tilewright.ir.ops.control import LoopOp
+from tilewright.ir.ops.control import For, LoopOp
 from tilewright.ir.ops.linear import CombiningOp, MmaOp, Reduce
 from tilewright.ir.ops.memory import (
     AssumeDivisible,
@@ -57,6 +57,9 @@ _RESIDENT_WARPS_TO_REDUCE = 16  # of loops that store nothing: cross entropy in 
 # Elements of one of several lines that are reduced: layer norm of four rows of 4,096 has 3,759 GB/s with eight warps,
 # 2,194 with 16 (one H200).
 _LONG_LINE = 1024
+# Times what is estimated where long columns are reduced, several by a thread: layer norm of 768 channels of 16
+# pixels has 2,678 GB/s with four warps, of which an SM holds two CTAs, and 1,464 with eight (one H200).
+_REGISTERS_ACROSS = 2
 _OTHER_REGISTERS = 30  # of a thread, for what is no part of a large tile
 _ELEMENTS_OF_ONE_WARP = 32  # of a thread
 # Where rows are in parts of 8,192 elements, of which warps wait for each other only when all are summed up: on an H200
@@ -172,13 +175,16 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
     words = _words_of_an_element(function, size) * size
     loops = [op.parent for op in loads if isinstance(op.parent, LoopOp)]
     combined = [op for loop in dict.fromkeys(loops) for op in loop.walk() if isinstance(op, CombiningOp)]
-    looped = bool(combined)
+    looped = not all(map(_is_added_up, combined))
     if not loops:  # a CTA waits for all at once
         row = max(row, sum(n for op, n in sizes.items() if _is_reduced(op)))
     writes = any(has_effect(op, Effect.WRITE) for loop in loops for op in loop.walk())
-    resident = _RESIDENT_WARPS if writes or not looped else _RESIDENT_WARPS_TO_REDUCE
+    resident = _RESIDENT_WARPS if writes or not combined else _RESIDENT_WARPS_TO_REDUCE
     reduces = [op for op in function.ops_of(Reduce) if op.values[0].tile.size == size]
-    if any(has_long_lines(op) or (not looped and _is_across(op)) for op in reduces):
+    across, long = not combined and any(map(_is_across, reduces)), any(map(has_long_lines, reduces))
+    if across and long:
+        words *= _REGISTERS_ACROSS
+    if across or long:
         resident = _RESIDENT_WARPS_TO_REDUCE
     if any(math.prod(shape) == size for shape in state_shapes(function)):
         return _warps_with(size, _ELEMENTS_OF_STATE, _FEWEST)
@@ -195,7 +201,7 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
     fewest = 4 if looped else 1 if size <= LANES * _ELEMENTS_OF_ONE_WARP else 2
     if blocks == 1 and (writes or not looped):  # nothing else is on the SM
         fewest = max(fewest, min(size // (LANES * _ELEMENTS), _WARPS_OF_ONE_BLOCK))
-    room = 1 if looped else _SPILLED  # what is spilled in a loop is so in each iteration
+    room = 1 if combined else _SPILLED  # what is spilled in a loop is so in each iteration
     fitting = [w for w in _fitting(words, room) if w >= fewest]
     if sums and len(combined) > 1:  # a CTA waits more than once for all, and no other one hides that
         return min(fitting, default=_MOST)
@@ -225,6 +231,25 @@ def _is_across(op: Reduce) -> bool:
     with eight warps, 2,094 with 16 (one H200)."""
     t = op.values[0].tile
     return t.size > t.shape[op.axis] and any(n > 1 for n in t.shape[op.axis + 1 :])
+
+
+def _is_added_up(op: Op) -> bool:
+    """Whether ``op`` is a sum along rows that a loop adds to one that it carries: threads exchange that when the loop
+    has ended."""
+    loop = op.parent
+    if not isinstance(loop, For) or not isinstance(op, Reduce) or not isinstance(op.body.ops[0], Add):
+        return False
+    value, t = op.results[0], op.values[0].tile
+    while len(value.users) == 1 and isinstance(reshape := next(iter(value.users)), Reshape):
+        value = reshape.result
+    users = list(value.users)
+    along_rows = op.axis == t.rank - 1 and value.tile.rank in (0, t.rank)
+    return along_rows and all(
+        isinstance(u, Add)
+        and any(v in loop.carried for v in u.operands)
+        and list(u.result.users) == [loop.body.terminator]
+        for u in users
+    )
 
 
 def _is_reduced(op: Op) -> bool:
