@@ -45,6 +45,7 @@ class Driver:
         self.attributes: list[int] = []
         self.forms: list[tuple[int, int]] = []  # the handle of each launch, and its bytes of shared memory
         self.processors = 132
+        self.version = 12080
         self.codes: list[int] = []
         self.index = 0
         self.entered = 0  # how often a context was made current
@@ -78,6 +79,10 @@ class Driver:
 
     def _get_current(self, place: int) -> int:
         ctypes.c_uint64.from_address(place).value = self.context
+        return 0
+
+    def cuDriverGetVersion(self, found: Any) -> int:
+        found._obj.value = self.version
         return 0
 
     def cuThreadExchangeStreamCaptureMode(self, mode: Any) -> int:

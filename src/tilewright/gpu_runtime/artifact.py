@@ -14,8 +14,8 @@ APART = (1, 1, 1)  # blocks that are joined along each axis
 
 @dataclass(frozen=True)
 class GpuBinary:
-    """Machine code of one kernel, and what a launch needs to know of it: the ``threads`` of a block among it. ``texts``
-    are the stages of compilation."""
+    """Machine code of one kernel, and what a launch needs to know of it: the ``threads`` of a block among it, and that
+    it ``waits`` for the kernel before it, and so may start beside that. ``texts`` are the stages of compilation."""
 
     code: bytes
     symbol: str
@@ -24,6 +24,7 @@ class GpuBinary:
     shared_bytes: int
     descriptors: tuple[dict[str, Any], ...]
     texts: Mapping[str, str] = field(default_factory=dict, compare=False)
+    waits: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from tilewright.ir.gpu_parameters import Descriptor
 # CUlaunchConfig: grid, block, shared bytes, stream, attributes, their number. CUlaunchAttribute: id, value.
 CONFIG, ATTRIBUTE = struct.Struct("=7I4xQQI4x"), struct.Struct("=I4x64s")
 _STREAM, _COUNT = 32, 48  # where the stream is, and the number of attributes
-_CLUSTER_DIMENSION, _CLUSTER_SPREAD = 4, 5
+_CLUSTER_DIMENSION, _CLUSTER_SPREAD, BESIDE_THE_LAST = 4, 5, 6
+_BESIDE_IN_GRAPHS = 12030  # the version of CUDA whose graphs have launches beside the end of the kernel before them
 MANY_BLOCKS = 2048  # of a grid whose CTAs run several each
 _BUSY, _MOST = 9, 10  # of so many SMs, in all rounds of CTAs, where blocks are joined
 _CALLED = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)
@@ -85,8 +86,11 @@ class ParameterLayout:
         self.maps = [MapEncoder(d, box) for d, box in zip(descriptors, binary.descriptors)]
         self.pairs = any(d.pairs for d in descriptors)  # clusters of 2, where the grid's width is even
         self.ctas = binary.num_ctas * artifact.ctas_of_block  # of a block of the grid
-        attributes = _attributes(2 if self.pairs else binary.num_ctas)
+        beside = binary.waits and driver.version() >= _BESIDE_IN_GRAPHS
+        apart = [ATTRIBUTE.pack(BESIDE_THE_LAST, struct.pack("=i", 1))] if beside else []
+        attributes = [*apart, *_attributes(2 if self.pairs else binary.num_ctas)]
         self.attribute_count, self.attributes = len(attributes), ctypes.create_string_buffer(b"".join(attributes))
+        self.attributes_apart = len(apart)  # how many a grid without clusters has
 
     def emit(self, body: Body, handle: str, nothing: str, error: str) -> str:
         """What the driver says to the launch of the kernel ``handle``. ``nothing`` and ``error`` are for its maps."""
@@ -127,7 +131,8 @@ class ParameterLayout:
             body.store("i32", body.let(f"trunc i64 {extent} to i32"), config, 4 * i)
         if self.pairs:
             odd = body.let(f"icmp ne i64 {body.let(f'and i64 {x}, 1')}, 0")
-            body.store("i32", body.let(f"select i1 {odd}, i32 0, i32 {self.attribute_count}"), config, _COUNT)
+            count = body.let(f"select i1 {odd}, i32 {self.attributes_apart}, i32 {self.attribute_count}")
+            body.store("i32", count, config, _COUNT)
         return config
 
 

@@ -103,6 +103,17 @@ def test_random_kernels(seed: int) -> None:
         raise
 
 
+@pytest.mark.parametrize(("target", "waits"), [("sm_80", False), ("sm_90", True), ("sm_100", True)])
+def test_kernels_wait_for_the_one_before_them_first(target: str, waits: bool) -> None:
+    """A launch may start them beside that, so that nothing of what it writes is read or written before."""
+    zeros = np.zeros((64, 64), np.float16)
+    function = specialization(grid, tuple(zeros.copy() for _ in range(3)), "reference").function
+    ptx = compile_to_ptx(function, target, 4).ptx
+    first = re.search(r"(ld|st|atom|cp)\.(?!param)\S*|griddepcontrol\.\w+", ptx)
+    assert first is not None and (first[0] == "griddepcontrol.wait") == waits == architecture(target).waits_for_kernels
+    assert ptx.count("griddepcontrol") == waits
+
+
 def test_lines_of_the_source() -> None:
     """Profilers show the lines of the kernel; LLVM writes no debug info that ptxas refuses."""
     ptx = compiled("sm_90").ptx

@@ -618,6 +618,7 @@ _INSTRUCTIONS: Mapping[str, Callable[[Cta, Instruction, Array], None]] = {
     "stmatrix": hopper.stmatrix,
     "ldmatrix": hopper.ldmatrix,
     "setmaxnreg": _nothing,
+    "griddepcontrol": _nothing,
 }
 
 

@@ -43,6 +43,11 @@ class Architecture:
         """90 for sm_90 and for sm_90a."""
         return int(re.sub(r"\D", "", self.name))
 
+    @property
+    def waits_for_kernels(self) -> bool:
+        """Whether kernels wait for those before them, and may start beside them."""
+        return self.capability >= 90
+
 
 @functools.cache
 def architecture(name: str) -> Architecture:
