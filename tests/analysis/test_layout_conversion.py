@@ -12,6 +12,7 @@ from tilewright.analysis.gpu.layout_conversion import (
     BANK_BYTES,
     BANKS,
     copy_layout,
+    is_transposed,
     is_within_thread,
     shared_layout,
     within_warp,
@@ -146,7 +147,9 @@ def test_copies_of_operands_have_no_bank_conflicts(
         assert is_vector(shared, source, vector)
         assert bank_conflicts(shared, source, size, vector) == 1
         assert bank_conflicts(shared, target, size) == 1
-        if size == 2 and target.bases(LANE)[2:] == source.bases(REGISTER)[:3]:
+        across = size == 2 and target.bases(LANE)[2:] == source.bases(REGISTER)[:3]
+        assert is_transposed(source, target, size) == across or size != 2
+        if across:
             bits = target.bases(REGISTER)
             rows = (bits[0], *target.bases(LANE)[:2], *bits[1:3])  # of four matrices, one after the other
             matrices = LinearLayout(shape, ((REGISTER, source.bases(REGISTER)[:3]), (LANE, rows), (WARP, ())))

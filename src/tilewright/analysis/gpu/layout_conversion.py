@@ -81,12 +81,25 @@ def shared_layout(source: LinearLayout, target: LinearLayout, element_bytes: int
 def copy_layout(source: LinearLayout, target: LinearLayout, element_bytes: int, vector: int) -> LinearLayout:
     """As ``shared_layout``; ``source`` stores ``vector`` registers side by side, and ``target`` loads these where a
     thread has them, too, else single elements, or 8 rows of 16 bytes at once, where ``ldmatrix`` transposes them."""
-    run, lanes = source.bases(REGISTER)[: log2(vector)], target.bases(LANE)
-    beside, along = run[: 2 - element_bytes], run[2 - element_bytes :]  # of bytes pairs are transposed
-    if element_bytes <= 2 and along == lanes[2:] and set(beside) <= set(target.bases(REGISTER)):
-        rows = (REGISTER, run), (LANE, (target.bases(REGISTER)[0], *lanes[:2]))
+    run = source.bases(REGISTER)[: log2(vector)]
+    if _is_across(run, target, element_bytes):
+        rows = (REGISTER, run), (LANE, (target.bases(REGISTER)[0], *target.bases(LANE)[:2]))
         return _swizzled(source, LinearLayout(target.shape, rows), element_bytes, run, len(run))
     return _swizzled(source, target, element_bytes, run, len(run) if set(run) <= set(target.bases(REGISTER)) else 0)
+
+
+def is_transposed(source: LinearLayout, target: LinearLayout, element_bytes: int) -> bool:
+    """Whether ``source`` has rows of 16 bytes in the registers of a thread that ``ldmatrix`` transposes for ``target``,
+    four matrices at once."""
+    run, registers = source.bases(REGISTER)[: log2(_VECTOR_BYTES // element_bytes)], target.bases(REGISTER)
+    moved = 2 + 2 // element_bytes  # bits of the registers that an instruction loads
+    return _is_across(run, target, element_bytes) and len(registers) >= moved and 0 not in registers
+
+
+def _is_across(run: Sequence[int], target: LinearLayout, element_bytes: int) -> bool:
+    """Whether lanes of ``target`` are along the ``run`` of elements that lie side by side; of bytes pairs are."""
+    beside, along = run[: 2 - element_bytes], run[2 - element_bytes :]
+    return element_bytes <= 2 and along == target.bases(LANE)[2:] and set(beside) <= set(target.bases(REGISTER))
 
 
 def _swizzled(

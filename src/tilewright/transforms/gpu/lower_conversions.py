@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tilewright.analysis.gpu.layout_conversion import is_within_thread, shared_layout, within_warp
+from tilewright.analysis.gpu.layout_conversion import (
+    copy_layout,
+    is_transposed,
+    is_within_thread,
+    shared_layout,
+    within_warp,
+)
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import int64
 from tilewright.ir.layouts import LANE, REGISTER, LinearLayout
-from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedLoad, SharedStore, shared_vector
+from tilewright.ir.ops.gpu.memory import MAX_VECTOR_BYTES, SharedAlloc, SharedLoad, SharedStore, shared_vector
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.shape import IntToPtr, PtrToInt
 from tilewright.ir.rewrite import lower_ops
@@ -45,10 +51,16 @@ def _lowered(op: ConvertLayout, b: Builder) -> Value | None:
         x = b.emit(PtrToInt, x, dtype=int64)
     element = x.tile.element
     layout, vector = shared_layout(source, target, element.bytes)
+    transposed = is_transposed(source, target, element.bytes)
+    if transposed:
+        vector = MAX_VECTOR_BYTES // element.bytes
+        layout = copy_layout(source, target, element.bytes, vector)
     shared = SharedType(element, layout)
     buffer = b.emit(SharedAlloc, type=shared)
     b.emit_op(SharedStore, buffer, x, vector=vector)
-    if not any(target.bases(LANE)) and target.num_registers <= _FEW_REGISTERS:  # all lanes load the same at once
+    if transposed:
+        vector = 1
+    elif not any(target.bases(LANE)) and target.num_registers <= _FEW_REGISTERS:  # all lanes load the same at once
         vector = shared_vector(shared, target)
     loaded = b.emit(SharedLoad, buffer, type=op.type.with_dtype(element), vector=vector)
     return b.emit(IntToPtr, loaded, dtype=dtype) if isinstance(dtype, PointerType) else loaded

@@ -277,11 +277,13 @@ def _as_loaded(convert: ConvertLayout, path: _Path) -> LinearLayout:
     return layout
 
 
-def _after(path: _Path, layout: LinearLayout) -> LinearLayout:
+def after(path: Iterable[Op], layout: LinearLayout) -> LinearLayout:
     """The layout of a tile in ``layout`` after ``path``."""
     for op in path:
-        if not isinstance(op, Cast):
-            layout = layout.permute(op.axes) if isinstance(op, Permute) else layout.reshape(op.shape)
+        if isinstance(op, Permute):
+            layout = layout.permute(op.axes)
+        elif isinstance(op, Reshape):
+            layout = layout.reshape(op.shape)
     return layout
 
 
@@ -449,7 +451,7 @@ class _Loop:
     def _operand(self, op: Op, ring: _Ring, path: _Path, reading: Value) -> Value:
         """What stands for the result of ``op``: a tile in registers, or where warp groups read it."""
         b = self.b
-        layout = _after(path, ring.load.type.layout)
+        layout = after(path, ring.load.type.layout)
         t = SharedType(ring.load.type.dtype, layout) if path else None
         slot = b.emit(memory.SharedCopy, ring.buffer, reading, type=t)
         if isinstance(op, memory.GlobalLoad):
