@@ -364,6 +364,40 @@ def test_one_instruction_rounds_what_goes_through_shared_memory() -> None:
     assert ptx.count("cvt.rn.tf32.f32") == 2 * 64 * 64 // 128, "of both operands, for each thread"
 
 
+@ct.kernel
+def mixed(c: ct.Array, b: ct.Array, x: ct.Array, rates: ct.Array, o: ct.Array) -> None:
+    """The transpose of what is loaded is an operand, and added."""
+    for i in range(ct.bid(0), x.shape[0] // 64, ct.num_blocks(0)):
+        scores = ct.zeros((64, 64), ct.float32)
+        for n in range(c.shape[1] // 32):
+            scores = ct.mma(ct.load(c, (i, n), (64, 32)), ct.transpose(ct.load(b, (i, n), (64, 32))), scores)
+        values, rate = ct.load(x, (i, 0), (64, 64)), ct.load(rates, (i,), (64,))
+        late = ct.transpose(rate[:, None] * values).astype(ct.tfloat32)
+        result = ct.mma(late, scores.astype(ct.tfloat32), ct.zeros((64, 64), ct.float32))
+        ct.store(o, (i, 0), ct.transpose(result + 0.5 * ct.transpose(values)))
+
+
+def test_what_a_tile_loads_beside_its_steps_is_loaded_for_the_next_one() -> None:
+    """Columns of 16 bits are transposed before they are widened."""
+    rng = np.random.default_rng(0)
+    c, b, x = (aligned((256, 64), BF16) for _ in range(3))
+    for a in (c, b, x):
+        a[...] = rng.integers(-2, 3, a.shape)
+    rates, o, wanted = rng.integers(0, 3, 256).astype(BF16), *(aligned((256, 64), np.float32) for _ in range(2))
+    ct.launch(None, (2,), mixed, (c, b, x, rates, wanted), backend="reference")
+    for make in (interpreted, as_ptx):
+        o[...] = 0
+        with make() as backend:
+            ct.launch(None, (2,), mixed, (c, b, x, rates, o), backend=backend)
+        np.testing.assert_array_equal(o, wanted)
+    compiled = compile_to_ptx(specialization(mixed, (c, b, x, rates, o), "reference").function, "sm_90", None)
+    (roles,) = (op for op in compiled.distributed.walk() if isinstance(op, WarpSpecialize))
+    (tiles,) = (op for op in roles.consumer.ops if isinstance(op, For))
+    loads = [op.result for op in tiles.body.ops if isinstance(op, GlobalLoad)]
+    assert len(loads) == 2 and all(v in tiles.next_values for v in loads)
+    assert compiled.ptx.count("ldmatrix.sync.aligned.m8n8.x4.trans") == 2 * 64 * 64 // 128 // 8
+
+
 @pytest.mark.parametrize(("asked", "registers"), [(1, None), (2, (40, 216))])
 def test_as_many_ctas_as_a_hint_says_where_mma_ops_wait(asked: int, registers: tuple[int, int] | None) -> None:
     """For tfloat32 that threads compute; the shared memory of an SM is divided among them."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from tilewright.analysis.gpu.contiguity import Contiguity
+from tilewright.analysis.gpu.layout_conversion import is_transposed
 from tilewright.analysis.gpu.warps import state_shapes
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import chained_mmas, is_factor
@@ -21,7 +22,17 @@ from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, If, Loop, LoopOp, Yield
 from tilewright.ir.ops.gpu import mma
 from tilewright.ir.ops.gpu.tma import can_part, swizzle_of
-from tilewright.ir.ops.gpu.wgmma import INTERLEAVED, Interleave, LoadFetched, Wgmma, left_layout, wgmma_layout
+from tilewright.ir.ops.gpu.wgmma import (
+    GROUP_WARPS,
+    INTERLEAVED,
+    ROWS,
+    Interleave,
+    LoadFetched,
+    StageOperand,
+    Wgmma,
+    left_layout,
+    wgmma_layout,
+)
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.shape import Cat, Extract, Insert, Permute, Reshape
 from tilewright.ir.reachable import reachable
@@ -252,17 +263,21 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
     if turned is not None:
         return left_layout(turned.tile.shape, warps, turned.tile.element.bytes).permute((1, 0))
     left = any(turns.values())
-    if not converted or left or _meets_accumulator(op):
+    if not converted or left or _meets_accumulator(op.result):
         return wgmma_layout(op.type.shape, warps)
     lefts = [mma.x for mma in converted if isinstance(mma.x.type, TileType)]
     packed = (layout_before(x, left_layout(x.tile.shape, warps), op) for x in lefts)
     return next((layout for layout in packed if layout is not None), None) or _converted_layout(op, warps)
 
 
-def _meets_accumulator(op: LoadFetched) -> bool:
-    """Whether what is made of a tile, element by element, is combined with what is made of an accumulator."""
-    made = reachable([op.result], lambda v: [r for u in v.users if is_by_element(u) for r in u.results])
-    users = {u for v in made for u in v.users if u.spec.elementwise and len(u.operands) > 1}
+def _made_of(x: Value) -> Iterator[Value]:
+    """What is made of ``x``, element by element."""
+    return reachable([x], lambda v: [r for u in v.users if is_by_element(u) for r in u.results])
+
+
+def _meets_accumulator(x: Value) -> bool:
+    """Whether what is made of ``x``, element by element, is combined with what is made of an accumulator."""
+    users = {u for v in _made_of(x) for u in v.users if u.spec.elementwise and len(u.operands) > 1}
     given = [v for u in users for v in u.operands]
     beside = reachable(given, lambda v: v.op.operands if v.op is not None and is_by_element(v.op) else ())
     return any(isinstance(v.op, Wgmma) for v in beside)
@@ -449,7 +464,7 @@ class Homes:
             return home.reshape(op.shape) if home is not None else None
         if isinstance(op, Permute):
             home = self.home(op.x)
-            return home.permute(op.axes) if home is not None else None
+            return None if home is None else self._as_sums(op, home) or home.permute(op.axes)
         if isinstance(op, Mma):
             return self._accesses.cores.home(op)
         if isinstance(op, Wgmma):
@@ -466,6 +481,18 @@ class Homes:
         if isinstance(op, (memory.AtomicRmw, memory.AtomicCas, Extract, Insert, Cat)):
             return self._accesses.layout(value.tile.shape)
         return None
+
+    def _as_sums(self, op: Permute, home: LinearLayout) -> LinearLayout | None:
+        """The layout of sums for what ``op`` transposes, if warp groups multiply it or what is made of their sums meets
+        it, and instructions transpose matrices of 16 bits; else None."""
+        t, warps = op.result.tile, self._accesses.warps
+        wide = t.rank == 2 and warps % GROUP_WARPS == t.shape[0] % (ROWS * warps // GROUP_WARPS) == 0
+        users = [u for v in _made_of(op.result) for u in v.users if isinstance(u, StageOperand)]
+        staged = any(u.type.dtype.bytes > t.element.bytes for u in users)  # not read across k
+        if t.is_pointer or t.element.bytes != 2 or not wide or not (staged or _meets_accumulator(op.result)):
+            return None
+        found = wgmma_layout(t.shape, warps)
+        return found if is_transposed(home, found.permute([op.axes.index(k) for k in range(2)]), 2) else None
 
     def _settle(self, function: Function) -> None:
         """Carried tiles without a home get that of accesses; so do the loops and branches that give them."""

@@ -202,8 +202,8 @@ def written_objects(ops: Iterable[Op], alias: AliasAnalysis) -> set[MemoryObject
 
 def loads_ahead(loop: For, alias: AliasAnalysis, *, groups: bool = False) -> list[AheadLoad]:
     """The loads of ``loop`` that can run ahead: their addresses follow from the induction variable, and nothing stores
-    there. None in loops with jumps or nested loops, with MMA ops of warp ``groups`` unless that is wanted, nor where no
-    tile is loaded or copied."""
+    there. None in loops with jumps or nested loops, with MMA ops of warp ``groups``, which may be in these, unless that
+    is wanted, nor where no tile is loaded or copied."""
     nested = [op for op in loop.walk() if op is not loop]
     multiplies = any(isinstance(op, GpuMma) for op in loop.body.ops)
     copies = not multiplies and any(isinstance(op, AsyncCopy) for op in loop.body.ops)
@@ -212,12 +212,15 @@ def loads_ahead(loop: For, alias: AliasAnalysis, *, groups: bool = False) -> lis
     groups = groups and any(isinstance(op, Wgmma) for op in loop.body.ops)
     known = (*through_shared, *(_OF_WARP_GROUPS if groups else ()))
     others = (Wgmma, *(() if multiplies or copies or reads else through_shared))
-    if any(isinstance(op, LoopOp) or is_ordered(op) for op in nested) or any(map(has_early_exit, loop.body.ops[:-1])):
+    steps = [op for op in nested if groups and isinstance(op, For)]  # of MMA ops
+    if any((isinstance(op, LoopOp) and op not in steps) or is_ordered(op) for op in nested):
+        return []
+    if any(map(has_early_exit, loop.body.ops[:-1])):
         return []
     if not groups and any(isinstance(op, others) for op in nested):
         return []
     writes = [op for op in nested if has_effect(op, SIDE_EFFECTS)]
-    if not all(isinstance(op, (GlobalStore, *known)) for op in writes):
+    if not all(isinstance(op, (GlobalStore, *known)) or op in steps for op in writes):
         return []
     written = written_objects(nested, alias)
     weak = [op for op in loop.body.ops if isinstance(op, GlobalLoad) and op.is_weak]

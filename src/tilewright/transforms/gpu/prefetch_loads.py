@@ -31,6 +31,7 @@ _FEW_REGISTERS = 8  # of a thread, for what runs ahead in loops with MMA ops
 # Of one warp group, of which several CTAs share an SM: 64x128x64 tiles whose left operands are scaled by 8 registers
 # have 433 TFLOP/s without and 333 with these ahead (``benchmarks/gpu_operands.py``, one H200).
 _FEWER_REGISTERS = 4
+_OF_TILE = 24  # of a thread, for what a tile of a persistent kernel loads
 _ENOUGH_CTAS = 8  # on an SM: more make room for less
 _STEPS = (1, 2, 4, 8)  # of a loop of which several iterations are loaded ahead: so it is known how many are whole
 _VECTOR_REGISTERS = 2  # of a thread, for a vector that changes a state
@@ -41,10 +42,10 @@ class PrefetchLoads(InPlacePass):
     """Lets a loop load what its next iteration needs before it computes, and carry it.
 
     A load takes part whose addresses follow from the induction variable, and which reads what the loop does not store,
-    in loops without jumps and nested loops. There is none where the registers for it would leave an SM with fewer CTAs,
-    and none of more than eight registers in loops with MMA ops. Vectors that change the larger state of a recurrence
-    are loaded for four iterations, which are written out, while those before run: registers that wait for a load are
-    not moved.
+    in loops without jumps, and without other nested loops than those of MMA ops of warp groups. There is none where the
+    registers for it would leave an SM with fewer CTAs, and none of more than eight registers in loops with MMA ops, or
+    24 in those over tiles. Vectors that change the larger state of a recurrence are loaded for four iterations, which
+    are written out, while those before run: registers that wait for a load are not moved.
     Runs when layouts are known, before loads are hoisted.
     """
 
@@ -86,8 +87,14 @@ def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     most = most_registers(warps * LANES)
     if any(isinstance(op, (GpuMma, Wgmma)) for op in loop.body.ops):  # whose operands take registers, too
         alone = any(isinstance(op, GpuMma) for op in loop.body.ops) or warps > GROUP_WARPS or has_state(loop)
-        return after + _SPARE <= most and loaded <= (_FEW_REGISTERS if alone else _FEWER_REGISTERS)
+        few = _OF_TILE if _is_of_tiles(loop) else _FEW_REGISTERS if alone else _FEWER_REGISTERS
+        return after + _SPARE <= most and loaded <= few
     return after + _SPARE <= most and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
+
+
+def _is_of_tiles(loop: For) -> bool:
+    """Whether ``loop`` has one of steps in it."""
+    return any(isinstance(op, For) for op in loop.body.ops)
 
 
 def iterations_ahead(loop: For, loads: Sequence[AheadLoad], warps: int) -> int:
