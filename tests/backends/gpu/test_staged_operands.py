@@ -169,6 +169,29 @@ def test_faults_of_a_stager(kind: type[Op], number: int, fault: str, monkeypatch
     assert found.value.category == fault
 
 
+@pytest.mark.parametrize(("make", "causal"), [(interpreted, False), (as_ptx, True)])
+def test_two_warp_groups_divide_columns_that_are_too_many_for_one(make: Callable[[], Any], causal: bool) -> None:
+    """Of 64 rows of attention, whose weights both multiply, and whose maxima are of both."""
+    rng = np.random.default_rng(causal)
+    q, k, v = (aligned((128, 512), np.float16) for _ in range(3))
+    for x in (q, k, v):
+        x[...] = rng.standard_normal(x.shape) / 4
+    o, wanted = (aligned((128, 512), np.float32) for _ in range(2))
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    kernel = ct.kernel(attention)
+    ct.launch(None, (2,), kernel, (q, k, v, wanted, 64, 64, 512, causal), backend="reference")
+    with observed_passes(see), make() as backend:
+        ct.launch(None, (2,), kernel, (q, k, v, o, 64, 64, 512, causal), backend=backend)
+    np.testing.assert_allclose(o, wanted, rtol=1e-2, atol=1e-3)
+    sums = {op.acc.tile.shape for op in found[-1].walk() if isinstance(op, Wgmma)}
+    assert sums == {(64, 64), (64, 512)} and not any(isinstance(op, GpuMma) for op in found[-1].walk())
+
+
 @ct.kernel
 def recurrent(q: ct.Array, k: ct.Array, v: ct.Array, o: ct.Array, D: ct.Constant[int], T: ct.Constant[int]) -> None:
     """Linear attention of one head: the state that a loop carries is the right operand of the next step."""

@@ -13,7 +13,7 @@ from tilewright.ir.dtypes import DType, tfloat32
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.tma import SWIZZLES, swizzled_layout
-from tilewright.ir.ops.gpu.wgmma import ROWS, readable
+from tilewright.ir.ops.gpu.wgmma import MOST_COLUMNS, ROWS, readable
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
@@ -112,18 +112,28 @@ def _scaled(value: Value, op: Mma) -> Staged | None:
     if not computed or t.rank != 2 or (t.element.bytes != 2 and not wide):
         return None
     follows = any(isinstance(v.op, Mma) for v in reachable([source], operands_within))
-    if (wide or not transposed) if follows else len(tiles_loaded_for(source)) != 1:
+    kept = wide or not (transposed or _is_wide(op))
+    if kept if follows else len(tiles_loaded_for(source)) != 1:
         return None
     suitable = swizzled(t.shape, 0 if transposed and not wide else 1, t.element)
     return Staged(suitable, copies=1) if suitable is not None and readable(suitable, 1) else None
 
 
+def _is_wide(op: Mma) -> bool:
+    """Whether the sum of ``op`` has rows for one warp group, and columns for two."""
+    *_, m, n = op.acc.tile.shape
+    return m == ROWS and n > MOST_COLUMNS
+
+
 def divides_columns(op: Mma, staged: dict[Value, Staged]) -> bool:
     """Whether two warp groups can divide the columns of the sum of ``op``, which has rows for one: its left operand is
-    ``staged``, as both read it, and follows from MMA ops, which may have rows for both."""
+    in shared memory, where both read it: ``staged``, as it follows from MMA ops, which may have rows for both, or
+    loaded, beside an MMA op whose sum is too wide for one."""
     *_, m, n = op.acc.tile.shape
     follows = any(isinstance(v.op, Mma) for v in reachable([op.x], operands_within))
-    return m == ROWS and n % 16 == 0 and op.x in staged and follows
+    assert op.block is not None
+    beside = any(isinstance(o, Mma) and _is_wide(o) and o.x in staged for o in op.block.ops)
+    return m == ROWS and n % 16 == 0 and (op.x in staged if follows else beside)
 
 
 def _through_permutes(value: Value) -> tuple[Value, bool]:

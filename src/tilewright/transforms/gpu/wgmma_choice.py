@@ -383,7 +383,9 @@ def _too_much(found: dict[Mma, Operands], staged: dict[Value, Staged], op: Mma, 
 def _why_not(
     op: Mma, operands: Operands, staged: dict[Value, Staged], plan: LoweringPlan, reads: set[Op], target: GpuTarget
 ) -> str | None:
-    if op.acc.tile.rank != 2 or op.acc.tile.shape[1] % 8 or op.acc.tile.shape[1] > MOST_COLUMNS:
+    divided = not target.has_tensor_memory and divides_columns(op, staged)
+    most = MOST_COLUMNS * (MOST_GROUPS if divided else 1)
+    if op.acc.tile.rank != 2 or op.acc.tile.shape[1] % 8 or op.acc.tile.shape[1] > most:
         return f"an accumulator of {op.acc.tile} is none of wgmma"
     left, right = (v.tile.element if o is None else o.type.dtype for v, o in zip((op.x, op.y), operands))
     integers = left.is_integer and not target.multiplies_integers

@@ -199,7 +199,8 @@ class Wgmma(MmaOp):
         m, n = acc.shape
         k, depth = x.shape[-1], y.shape[0]
         part = 0 <= self.first <= depth - k if in_registers else k == depth
-        fit = x.shape == (m, k) and part and y.shape[1] == n <= MOST_COLUMNS
+        divided = m == ROWS and not in_registers and (acc.layout is None or acc.layout.size(WARP) > GROUP_WARPS)
+        fit = x.shape == (m, k) and part and y.shape[1] == n <= MOST_COLUMNS * (1 + divided)  # by two warp groups
         require(fit, self, "shapes of {}, {} and {}", x, y, acc)
         if isinstance(x, TileType):
             wanted = None if acc.layout is None else left_layout(x.shape, acc.layout.size(WARP), dtype.bytes)
