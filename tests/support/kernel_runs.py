@@ -11,6 +11,7 @@ from backends.cpu.comparison import owner
 from support.kernel_arrays import NumpyArray
 from support.kernel_generator import GeneratedKernel, KernelGenerator
 from support.product_generator import ProductGenerator, ProductKernel
+from support.rare_generator import RareGenerator
 
 import tilewright as ct
 
@@ -33,6 +34,13 @@ def generated(seed: int) -> GeneratedKernel:
 def generated_product(seed: int) -> ProductKernel:
     """That of the seed of the kernels that only multiply, printed as well."""
     kernel = ProductGenerator(seed).make()
+    print(kernel)
+    return kernel
+
+
+def generated_rare(seed: int) -> GeneratedKernel:
+    """That of the seed of the kernels of rare things, printed as well."""
+    kernel = RareGenerator(seed).make()
     print(kernel)
     return kernel
 

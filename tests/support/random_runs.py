@@ -35,6 +35,7 @@ from fuzz.programs import program
 from support.kernel_generator import KernelGenerator
 from support.kernel_runs import arguments, check_product, compare
 from support.product_generator import ProductGenerator, ProductKernel
+from support.rare_generator import RareGenerator
 from support.tile_ir_oracle import differences
 
 from tilewright import TileError
@@ -54,6 +55,7 @@ GENERATORS: dict[str, Callable[[int], Any]] = {
     "kernels": lambda seed: KernelGenerator(seed).make(),
     "products": lambda seed: ProductGenerator(seed).make(),
     "programs": program,
+    "rare": lambda seed: RareGenerator(seed).make(),
 }
 _TOO_LARGE = ("shared memory",)  # what a kernel may need too much of, and is told so
 _WRONGLY = "is compiled wrongly"  # what Triton makes of integers, and is refused
