@@ -267,6 +267,23 @@ def test_the_grid_says_whether_neighbouring_blocks_are_joined(monkeypatch: pytes
     assert [(s.handle, s.shape[:3]) for s in on.seen] == [(24, (4, 5, 1)), (24, (4, 5, 1)), *apart]
 
 
+def test_how_busy_blocks_that_are_joined_keep_sms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """19 CTAs in two rounds on ten SMs are 95 per cent."""
+    on, grid = Recorder(), (19, 2, 1)
+    on.sizes, on.processors = [8], 10
+    monkeypatch.setattr(driver, "load", lambda: on)
+    monkeypatch.setattr(driver, "device", lambda index: on)
+    function: Any = SimpleNamespace(name="kernel", params=())
+    plain = Artifact(GpuBinary(b"", "kernel", 0, 1, 0, ()), ("u64",), (), 0, joinable=((1, 2, 1),))
+    for busy, join in ((95, (1, 2, 1)), (96, APART)):
+        artifact = Artifact.from_bytes(dataclasses.replace(plain, busy=busy).to_bytes())
+        kernel = GpuExecutable(function, artifact, FIRST, dict)
+        assert kernel.variant_for(grid, 10) == dataclasses.replace(FIRST, join=join)
+        with pytest.raises(NeedsVariant) as raised:
+            kernel.launch(grid, LaunchArguments((16,), (), 0, 0))
+        assert raised.value.variant == dataclasses.replace(FIRST, join=join)
+
+
 def test_the_variant_for_rows_of_a_length_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of two steps and very long ones need none; grids with few blocks have theirs."""
     on = Recorder()

@@ -132,7 +132,8 @@ class GpuExecutable:
         many stages as suit one CTA on each of them, or two and so on; that keep rows, of which one of two steps needs
         none."""
         artifact, like = self.artifact, self.constraints
-        found = [Choice(replace(like, join=joined), joined) for joined in reversed(artifact.joinable)]
+        joins = reversed(artifact.joinable)
+        found = [Choice(replace(like, join=joined), joined, artifact.busy) for joined in joins]
         if found:  # the kernel itself has no code
             return [*found, Choice(replace(like, join=APART), most=int64.max)]
         for n, stages in enumerate(artifact.depths, 1):

@@ -28,7 +28,6 @@ _STREAM, _COUNT = 32, 48  # where the stream is, and the number of attributes
 _CLUSTER_DIMENSION, _CLUSTER_SPREAD, BESIDE_THE_LAST = 4, 5, 6
 _BESIDE_IN_GRAPHS = 12030  # the version of CUDA whose graphs have launches beside the end of the kernel before them
 MANY_BLOCKS = 2048  # of a grid whose CTAs run several each
-_BUSY, _MOST = 9, 10  # of so many SMs, in all rounds of CTAs, where blocks are joined
 _CALLED = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)
 LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)  # cuLaunchKernelEx, and what stands for it
 Blocks = tuple[int, int, int]  # along each axis of a grid
@@ -39,11 +38,13 @@ ENCODING = 1 << 32  # is added to errors of encoding a tensor map
 
 
 class Choice(NamedTuple):
-    """Where another variant of a kernel is launched: with as many blocks as are ``joined`` and keep SMs busy, or else
-    where the number of blocks, or the one ``parameter``, is at most ``most``. None for the kernel itself."""
+    """Where another variant of a kernel is launched: with as many blocks as are ``joined``, if that keeps so many per
+    cent of SMs ``busy``, or else where the number of blocks, or the one ``parameter``, is at most ``most``. None
+    for the kernel itself."""
 
     variant: Constraints | None
     joined: Blocks | None = None
+    busy: int = 0
     most: int = 0
     parameter: int | None = None
 
@@ -52,7 +53,7 @@ class Choice(NamedTuple):
         if self.joined is not None:
             ctas = math.prod(grid) // math.prod(self.joined)
             whole = all(n % each == 0 for n, each in zip(grid, self.joined))
-            return whole and _MOST * ctas >= _BUSY * processors * -(-ctas // processors)
+            return whole and 100 * ctas >= self.busy * processors * -(-ctas // processors)
         if self.parameter is None:
             return blocks <= self.most
         return bool(values) and values[self.parameter] <= self.most
@@ -65,8 +66,8 @@ class Choice(NamedTuple):
         ctas = body.let(f"udiv i64 {_product(body)}, {body.number(math.prod(self.joined))}")
         more = body.let(f"add i64 {ctas}, {body.number(processors - 1)}")
         rounds = body.let(f"udiv i64 {more}, {body.number(processors)}")
-        needed = body.let(f"mul i64 {rounds}, {body.number(_BUSY * processors)}")
-        busy = body.let(f"icmp uge i64 {body.let(f'mul i64 {ctas}, {_MOST}')}, {needed}")
+        needed = body.let(f"mul i64 {rounds}, {body.number(self.busy * processors)}")
+        busy = body.let(f"icmp uge i64 {body.let(f'mul i64 {ctas}, 100')}, {needed}")
         for axis, each in zip("xyz", self.joined):
             rest = body.let(f"urem i64 %{axis}, {body.number(each)}")
             busy = body.let(f"and i1 {busy}, {body.let(f'icmp eq i64 {rest}, 0')}")

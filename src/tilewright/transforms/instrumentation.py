@@ -21,6 +21,7 @@ PASSES = (
     "eliminate-bounds-checks",
     "narrow-integers",
     "join-blocks",
+    "repeat-blocks",
     "dce",
     "insert-checks",
     "insert-null-checks",

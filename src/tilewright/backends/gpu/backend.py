@@ -84,10 +84,10 @@ class GpuBackend(DriverBackend[str]):
             function = replace(function, hints={**function.hints, MOST_CTAS: how.ctas})
         chosen = choose(function, options, parse_target(self.architecture().removesuffix("a")))
         warps, stages = chosen["num_warps"], chosen["num_stages"]
-        joins = blocks_to_join(function, self.architecture(), warps, how) if how.join is None else ()
-        if joins:
+        joins, busy = blocks_to_join(function, self.architecture(), warps, how)
+        if joins and how.join is None:
             without_code = GpuBinary(b"", function.name, 0, 1, 0, ())
-            return Artifact(without_code, formats_of(function), (), 0, joinable=tuple(joins))
+            return Artifact(without_code, formats_of(function), (), 0, joinable=tuple(joins), busy=busy)
         compiled = compile_to_ptx(function, self.architecture(), warps, 1 if stages == 0 else stages, how)
         if self._target is None and compiled.distributed.ops_of(Tcgen05Mma):
             warnings.warn(_UNTESTED.format(function.name), RuntimeWarning, stacklevel=2)

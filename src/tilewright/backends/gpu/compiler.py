@@ -17,7 +17,7 @@ from tilewright.backends.gpu.schedule import schedule
 from tilewright.backends.gpu.tables import OTHER_PARAMETERS, tables_of
 from tilewright.backends.gpu.target import Architecture, architecture, emit_ptx, with_features
 from tilewright.backends.native.text_builder import text_of
-from tilewright.gpu_runtime.artifact import APART
+from tilewright.gpu_runtime.artifact import APART, BUSY
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import float8_e4m3fn, float8_e5m2
@@ -33,6 +33,7 @@ from tilewright.transforms.gpu.flatten_loops import FlattenLoops
 from tilewright.transforms.gpu.join_blocks import Blocks, JoinBlocks, joinable
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.lowering import lower_to_gpu, with_merged_blocks
+from tilewright.transforms.gpu.repeat_blocks import RepeatBlocks, repeatable
 from tilewright.transforms.gpu.split_blocks import SplitBlocks
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_rows import SplitRows
@@ -41,6 +42,7 @@ from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
 _IN_PLACE = Constraints(realign=False)
+_BUSY_REPEATING = 96  # per cent of SMs: what CTAs gain that run blocks in turn, a longer last round must not take
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,10 @@ class Compiled:
     @property
     def schedule(self) -> str:
         """What was chosen."""
-        joins = (f"blocks that a variant for large grids joins: {'x'.join(map(str, each))}\n" for each in self.joinable)
+        joins = (
+            f"blocks that a CTA of a variant for large grids runs: {'x'.join(map(str, each))}\n"
+            for each in self.joinable
+        )
         return schedule(self.distributed, self.target.name, self.num_ctas, self.ignored_hints) + "".join(joins)
 
     def texts(self, why: str = "", **others: str) -> Mapping[str, str]:
@@ -90,11 +95,17 @@ class Compiled:
         return LazyTexts({**stages, **{title: functools.partial(str, text) for title, text in others.items()}})
 
 
-def blocks_to_join(function: Function, target: str, num_warps: int | None, how: Constraints) -> Sequence[Blocks]:
-    """How many neighbouring blocks of ``function`` a variant may join, the fewest first."""
+def blocks_to_join(
+    function: Function, target: str, num_warps: int | None, how: Constraints
+) -> tuple[Sequence[Blocks], int]:
+    """How many blocks of ``function`` a variant may join, or its CTAs run in turn, the fewest first, and how many per
+    cent of SMs these have to keep busy."""
     processor = parse_target(target.removesuffix("a"))
-    free = how.descriptors and num_warps is None  # without descriptors, others launch it
-    return joinable(with_resolved_hints(optimize(function), processor)) if free and processor.has_wgmma else ()
+    if not how.descriptors or num_warps is not None or not processor.has_wgmma:
+        return (), BUSY  # without descriptors, others launch it
+    whole = with_resolved_hints(optimize(function), processor)
+    joins = joinable(whole)
+    return (joins, BUSY) if joins else (repeatable(whole, processor), _BUSY_REPEATING)
 
 
 @collector.paused()
@@ -113,9 +124,10 @@ def compile_to_ptx(
     free = how.descriptors  # without, others launch it
     joins: Sequence[Blocks] = ()
     if how.join not in (None, APART):
-        whole = run_passes(whole, (JoinBlocks(how.join),))
+        repeats = repeatable(whole, processor)
+        whole = run_passes(whole, (RepeatBlocks(how.join[1]) if repeats else JoinBlocks(how.join),))
     else:
-        joins = blocks_to_join(function, target, num_warps, how)
+        joins, _ = blocks_to_join(function, target, num_warps, how)
     splits: list[Pass] = [SplitMma(processor), SplitSteps()]
     if num_warps is None:
         splits.append(SplitBlocks())

@@ -83,7 +83,7 @@ def divide(function: Function, blocks: int) -> Split:
 def joined(function: Function, axis: int) -> Function | None:
     """The kernel of two blocks of ``function`` that follow each other along this axis of the grid; None where they have
     more than tiles of their own, or might wait for each other."""
-    if not _is_independent(function):
+    if not is_independent(function):
         return None
     try:
         return TileJoiner(function, axis).function()
@@ -93,7 +93,7 @@ def joined(function: Function, axis: int) -> Function | None:
 
 def _halved(function: Function) -> Function | None:
     stores = [op for op in function.walk() if isinstance(op, STORES)]
-    if not stores or not _is_independent(function):
+    if not stores or not is_independent(function):
         return None
     for axes in islice(product(*map(_axes, stores)), _MOST_CHOICES):
         chosen = dict(zip(stores, axes))
@@ -111,7 +111,7 @@ def _axes(store: Store | StoreView) -> list[int]:
     return sorted((a for a, n in enumerate(shape) if n > 1), key=lambda a: -shape[a])
 
 
-def _is_independent(function: Function) -> bool:
+def is_independent(function: Function) -> bool:
     """Whether parts of ``function`` need not wait for each other: it only loads and stores, and no array is both. Where
     it stores to arrays of a list, which may overlap, it also loads from that list: the rows of its table."""
     roots = AnalysisManager(function).get(AliasAnalysis)
