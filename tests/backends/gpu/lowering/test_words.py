@@ -127,3 +127,27 @@ def test_bytes_keep_signaling_nans(first: int, stored: Any, dtype: ct.DType) -> 
         arguments = (bits.view(np.uint8), bits.view(stored), of_bytes, of_floats, 128, dtype)
         ct.launch(None, (1,), as_bytes, arguments, backend=ptx)
     assert of_bytes.tobytes() == of_floats.tobytes() == bits.tobytes()
+
+
+@ct.kernel
+def narrow(x, half, brain, e4m3, e5m2, byte, N: ct.Constant[int]):
+    v = ct.load(x, (ct.bid(0),), (N,))
+    ct.store(half, (ct.bid(0),), v.astype(ct.float16))
+    ct.store(brain, (ct.bid(0),), v.astype(ct.bfloat16))
+    ct.store(e4m3, (ct.bid(0),), v.astype(ct.float8_e4m3fn))
+    ct.store(e5m2, (ct.bid(0),), v.astype(ct.float8_e5m2))
+    ct.store(byte, (ct.bid(0),), v.astype(ct.int8))
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_fewer_elements_than_a_word_has(target: str, size: int) -> None:
+    """Numbers that every dtype has, from every dtype to every other one."""
+    results = ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.int8
+    for dtype in (*results, np.float32):
+        x = np.array([1, -2, 3, -4, 5, -6, 7, 0][:size]).astype(dtype)
+        outs = [np.zeros(size, of) for of in (np.float16, ml_dtypes.bfloat16, *results[2:])]
+        with ptx_backend(1, target) as name:
+            ct.launch(None, (1,), narrow, (x, *outs, size), backend=name)
+        for out in outs:
+            np.testing.assert_array_equal(out.astype(np.int64), x.astype(np.int64))

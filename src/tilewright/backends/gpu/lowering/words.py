@@ -198,11 +198,11 @@ def _widened(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> i
         text = _I8_TO_BF16 if dtype is bfloat16 else _I8_TO_F16
         taken = parts[0].index | 0x4040 | parts[1].index << 8
         return assembly(cx.builder, text.format(taken), [I32], [parts[0].word])[0]
-    first = cx.parts.get(elements[0])
+    first, *others = (cx.parts.get(x) for x in elements)
     if first is None or dtype is not float16 or first.dtype is not float8_e4m3fn or first.index % 2:
         return None
-    if cx.parts.get(elements[1]) != Part(first.word, first.dtype, first.index + 1):
-        return None
+    if others != [Part(first.word, first.dtype, first.index + 1)]:
+        return None  # or only one
     half = "high" if first.index else "low"
     text = f"{{ .reg .b16 low, high; mov.b32 {{low, high}}, $1; cvt.rn.f16x2.e4m3x2 $0, {half}; }}"
     return assembly(cx.builder, text, [I32], [first.word])[0]
