@@ -10,7 +10,7 @@ from support.gpu_interpreter import interpreter_backend
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
-from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, SharedStore
+from tilewright.ir.ops.gpu.memory import AsyncCopy, Barrier, GlobalLoad, SharedStore
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.layout_choice import blocked
 from tilewright.transforms.gpu.lowering import lower_to_gpu
@@ -48,6 +48,22 @@ def test_a_thread_has_no_more_elements_side_by_side_than_it_stores(
     function = optimize(specialization(kernel, (x, out, 512), "reference").function)
     lowered = lower_to_gpu(function, 2)
     assert {op.vector for op in lowered.ops_of(GlobalLoad)} == {vector}
+
+
+@ct.kernel
+def narrowed(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    for i in range(ct.bid(0), x.shape[0] // T, ct.num_blocks(0)):
+        ct.store(out, (i,), ct.load(x, (i,), (T,)).astype(out.dtype))
+
+
+@pytest.mark.parametrize(("source", "target", "vector"), [(np.int16, np.int8, 8), (np.int8, np.int16, 16)])
+def test_what_is_copied_ahead_has_whole_sectors(source: type, target: type, vector: int) -> None:
+    """No more elements of a thread side by side than a copy takes, whatever a store would."""
+    x, out = np.zeros(8192, source), np.zeros(8192, target)
+    function = optimize(specialization(narrowed, (x, out, 2048), "reference").function)
+    copies = lower_to_gpu(function, 4).ops_of(AsyncCopy)
+    assert {op.vector for op in copies} == {vector}
+    assert all(op.ptrs.layout.bases("lane")[0] == vector for op in copies)
 
 
 @ct.kernel

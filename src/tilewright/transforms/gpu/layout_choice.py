@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -82,7 +82,9 @@ class AccessLayouts:
         for op in accesses:
             self._vote(op)
         if not function.ops_of(LoopOp):
-            self._fit_stores(accesses)
+            self._fit(filter(_writes, accesses), min)
+        elif not function.ops_of((Mma, Wgmma)):
+            self._fit(filter(self._is_copied, accesses), max)
 
     @functools.cached_property
     def contiguity(self) -> Contiguity:
@@ -136,15 +138,21 @@ class AccessLayouts:
         few = min(found.num_registers, found.num_registers * op.result.tile.element.bytes // _WORD)
         return found if few <= _FEW_REGISTERS else None
 
-    def _fit_stores(self, accesses: Sequence[memory.PointerMemoryOp]) -> None:
-        """No more elements of a thread side by side than its widest store takes: the stores of a warp would have gaps,
-        which what is loaded of them has in the cache."""
+    def _fit(self, accesses: Iterable[memory.PointerMemoryOp], chosen: Callable[[Iterable[int]], int]) -> None:
+        """No more elements of a thread side by side than the ``chosen`` one of these ``accesses`` takes. Stores of a
+        warp would have gaps, which what is loaded of them has in the cache; what is copied ahead goes past that, and
+        halves of sectors would be fetched twice."""
+        widest: dict[_Shape, list[int]] = {}
         for op in accesses:
-            if op.spec.effect & Effect.WRITE:
-                shape, most = longer_axes(op.ptrs.tile.shape), widest_access(op, self.contiguity)[1]
-                for key, vector in self._vectors.items():
-                    if longer_axes(key[0]) == shape:
-                        self._vectors[key] = min(vector, most)
+            widest.setdefault(longer_axes(op.ptrs.tile.shape), []).append(widest_access(op, self.contiguity)[1])
+        for key, vector in self._vectors.items():
+            if (found := widest.get(longer_axes(key[0]))) is not None:
+                self._vectors[key] = min(vector, chosen(found))
+
+    def _is_copied(self, op: memory.PointerMemoryOp) -> bool:
+        """Whether a loop loads what may be copied ahead, 16 bytes at once."""
+        looped = isinstance(op, memory.Load) and isinstance(op.parent, LoopOp)
+        return looped and widest_access(op, self.contiguity)[1] * op.ptrs.tile.pointee.bytes == VECTOR_BYTES
 
     def keep(self, shape: _Shape, layout: LinearLayout) -> bool:
         """Have tiles of ``shape`` in ``layout``. Whether that is news."""
@@ -167,6 +175,10 @@ class AccessLayouts:
             reduced = _along(shape, order[0]) in self._reduced
             self._layouts[shape] = blocked(shape, order, vector, self.warps, across, rows_apart=reduced)
         return self._layouts[shape]
+
+
+def _writes(op: memory.PointerMemoryOp) -> bool:
+    return bool(op.spec.effect & Effect.WRITE)
 
 
 def _along(shape: _Shape, axis: int) -> tuple[_Shape, _Shape]:
