@@ -12,9 +12,11 @@ from transforms.gpu.test_specialize_warps import HEAD as ONE_CTA
 
 from tilewright.backends.gpu.compiler import compile_to_ptx
 from tilewright.gpu_runtime.constraints import Constraints
+from tilewright.ir.gpu_stage import DEEPER
 from tilewright.ir.ops.gpu.barriers import MbarrierWait
-from tilewright.ir.ops.gpu.memory import SharedLoad
+from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedLoad
 from tilewright.ir.ops.gpu.tma import TmaLoad
+from tilewright.ir.parser import parse_function
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.inline_fetches import InlineFetches
 
@@ -45,7 +47,7 @@ BUFFERS = "".join(
     ring(name, of, more).replace(",2>", ">")
     for name, of, more in (("xs", TILE, ALIGNED), ("ys", TILE, ALIGNED), ("full", BARRIER, ""))
 )
-AFTER = f"""{HEAD.replace("ctas_of_sm = 2", "ctas_of_sm = 2, occupancy = 2")}{MAP}{BUFFERS}
+AFTER = f"""{HEAD.replace("ctas_of_sm = 2", "ctas_of_sm = 2, occupancy = 2, deeper_stages = (2)")}{MAP}{BUFFERS}
   gpu.mbarrier_init(%full) {{count = 1}}
   gpu.barrier()
   %first = constant() {{value = 0, type = !i32}} : i32{constants("")}{fetched("o", "1")}
@@ -66,6 +68,14 @@ AFTER = f"""{HEAD.replace("ctas_of_sm = 2", "ctas_of_sm = 2, occupancy = 2")}{MA
 
 def test_a_buffer_is_fetched_to_when_what_reads_it_has_ended() -> None:
     check(InlineFetches(), BEFORE, AFTER, settles=False, names=False)  # the hint stays
+
+
+def test_one_cta_on_an_sm_fetches_further_ahead() -> None:
+    """As no other one multiplies meanwhile."""
+    alone = InlineFetches(blocks=1).run(parse_function(BEFORE))
+    assert alone.hints["occupancy"] == 1 and DEEPER not in alone.hints
+    rings = [op.type.copies for op in alone.ops_of(SharedAlloc)]
+    assert rings == [2, 2, 2], "operands, and a barrier for both"
 
 
 def test_threads_wait_for_what_they_load_of_what_was_fetched_once() -> None:

@@ -44,6 +44,7 @@ from tilewright.transforms.gpu.specialize_warps import Consumer, begun
 # Of each ring: descriptors do not change, and MMA ops of other tiles take as long as a fetch. More are no faster:
 # benchmarks/results/gpu_constants.md.
 _STAGES = 1
+_STAGES_ALONE = 2  # where a grid puts one CTA on an SM, beside whose MMA ops no other one fetches
 _PAIR = 2  # MMA ops of a step of attention; with more there is a second buffer for each tile: the same
 # Of tiles in a step, with which what the rotated MMA op reads has two places, and both MMA ops are waited for at once.
 _LARGE_STEP = 1 << 16  # bytes: benchmarks/results/gpu_attention.md
@@ -161,11 +162,17 @@ class InlineFetches:
         if all_gathered(function):
             copies, deeper = choose_copies(function, rings, self.limit, ctas, self.blocks)
         elif rings:
-            room = share_of_sm(self.limit, ctas) - BARRIERS - staged_bytes(function)  # results come later
-            step = sum(r.bytes for r in rings if r.depth)
+            given, step = (
+                BARRIERS + staged_bytes(function),
+                sum(r.bytes for r in rings if r.depth),
+            )  # results come later
+            if ctas > 1 and not self.blocks and _STAGES_ALONE * step <= share_of_sm(self.limit, 1) - given:
+                deeper = (_STAGES_ALONE,)
+            alone = 0 < self.blocks < ctas
+            ctas = self.blocks if alone else ctas
             large = _is_rotated(function) and (step >= _LARGE_STEP or is_wide(function))
-            most = 2 if large or _waits_often(function) else _STAGES
-            choose_stages(rings[::-1] if large else rings, room, most)
+            most = _STAGES_ALONE if alone else 2 if large or _waits_often(function) else _STAGES
+            choose_stages(rings[::-1] if large else rings, share_of_sm(self.limit, ctas) - given, most)
         b, values = begun(function)
         before = len(b.block.ops)
         for ring in rings:
