@@ -178,7 +178,7 @@ def test_forms_are_kept_for_later_processes(tmp_path: Path, looking: Driver, mon
     def form() -> GpuExecutable:
         made: Any = compiled(function, compiling, {})[0]
         with pytest.raises(NeedsVariant) as need:
-            made._require_depth((8, 1, 1), 0)
+            made._require((8, 1, 1), LaunchArguments((), (), 0, 0))
         found, _ = compiled(function, compiling, {}, need.value.variant)
         assert isinstance(found, GpuExecutable)
         return found

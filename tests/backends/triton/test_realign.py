@@ -43,15 +43,17 @@ def write(item: int, grid: tuple[int, int, int], numbers: tuple[int, ...]) -> No
 class Copier:
     """Writes copies of arrays of 16 bits."""
 
+    _tables = None
+
     def __init__(self) -> None:
         self.copies: list[LaunchArguments] = []
 
-    def prepared(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> tuple[None, Callable[[], None]]:
+    def _prepared(self, grid: tuple[int, int, int], arguments: LaunchArguments, tables: None) -> Callable[[], None]:
         def run() -> None:
             self.copies.append(arguments)
             write(2, grid, tuple(map(int, arguments.values)))
 
-        return None, run
+        return run
 
 
 class Looking(Driver):
@@ -174,7 +176,8 @@ def test_an_array_that_is_read_twice_is_copied_once(looking: Looking) -> None:
 
 
 def test_arrays_without_elements_are_not_copied(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilewright.gpu_runtime.tensormap._nothing", lambda device: 64)
+    for module in ("tensormap", "launch_code"):
+        monkeypatch.setattr(f"tilewright.gpu_runtime.{module}.memory_for_nothing", lambda device: 64)
     copier, x = Copier(), np.arange(67 * 67, dtype=np.uint16).reshape(67, 67)
     kernel = product_of(copier, looking)
     monkeypatch.setattr(Looking, "_rows", staticmethod(lambda *numbers: numbers))
