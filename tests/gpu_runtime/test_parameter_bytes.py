@@ -284,6 +284,31 @@ def test_how_busy_blocks_that_are_joined_keep_sms(monkeypatch: pytest.MonkeyPatc
         assert raised.value.variant == dataclasses.replace(FIRST, join=join)
 
 
+def test_joined_blocks_that_are_few_have_a_variant_of_their_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machine code launches both: Python would take as long as a small product."""
+    on = Recorder()
+    on.sizes, on.processors = [8], 10
+    monkeypatch.setattr(driver, "load", lambda: on)
+    monkeypatch.setattr(driver, "device", lambda index: on)
+    function: Any = SimpleNamespace(name="kernel", params=())
+    binary = GpuBinary(b"", "kernel", 128, 1, 0, ())
+    kernel = GpuExecutable(function, Artifact(binary, ("u64",), (), 0, joinable=((1, 2, 1),)), FIRST, dict)
+    joins = kernel.variant_for((5, 4, 1), 10)
+    assert joins is not None
+    joined = Artifact(binary, ("u64",), (), 0, joined=(1, 2, 1), depths=(8,))
+    variants = {joins: GpuExecutable(function, joined, joins, dict)}
+    deeper = variants[joins].variant_for((5, 4, 1), 10)
+    assert deeper is not None and (deeper.join, deeper.stages, deeper.blocks) == ((1, 2, 1), 8, 1)
+    variants[deeper] = GpuExecutable(function, dataclasses.replace(joined, depths=()), deeper, dict)
+    load(variants[joins], 24, on)
+    load(variants[deeper], 32, on)
+    stub, memory = kernel.launch_stub(0, (), variants), ctypes.c_uint64(16)
+    assert stub is not None
+    enter = entered(stub)
+    assert [enter(ctypes.addressof(memory), *grid, 0) for grid in ((5, 4, 1), (10, 4, 1))] == [0, 0]
+    assert [(s.handle, s.shape[:3]) for s in on.seen] == [(32, (5, 2, 1)), (24, (10, 2, 1))]
+
+
 def test_the_variant_for_rows_of_a_length_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of two steps and very long ones need none; grids with few blocks have theirs."""
     on = Recorder()
