@@ -33,6 +33,7 @@ _FORMS: dict[str, _Product] = {  # of both operands, and what is read beside the
     "both_scaled": lambda a, more, b: (a * more).float() @ (b * more[:, None]).float(),
     "strided": lambda a, more, b: a[:, ::2].float() @ b.float(),
     "permuted": lambda a, more, b: a[:, more[: len(b)].long()].float() @ b.float(),
+    "in_order": lambda a, more, b: a.float() @ b.float(),
     "right_rows_of_steps": lambda a, more, b: a.float() @ b[more[: len(b)].long()].float(),
 }
 _BY_NUMBERS = "permuted", "rows_of_steps", "right_rows_of_steps"

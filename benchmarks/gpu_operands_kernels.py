@@ -177,3 +177,15 @@ def permuted(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Cons
         x = ct.gather(a, (rows[:, None], ct.load(more, (k,), (K,))[None, :]))
         total = ct.mma(x, ct.load(b, (k, j), (K, N)), total)
     ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def in_order(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Tiles are gathered, and scattered, by numbers that follow each other."""
+    m, n = ct.bid(0) * M + ct.arange(M, dtype=ct.int32), ct.bid(1) * N + ct.arange(N, dtype=ct.int32)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        along = k * K + ct.arange(K, dtype=ct.int32)
+        x, y = ct.gather(a, (m[:, None], along[None, :])), ct.gather(b, (along[:, None], n[None, :]))
+        total = ct.mma(x, y, total)
+    ct.scatter(c, (m[:, None], n[None, :]), total.astype(c.dtype))

@@ -50,6 +50,11 @@ def test_a_masked_store_of_consecutive_elements_is_one_of_a_view() -> None:
     check(RaiseToViews(), MASKED_STORE + "store(%o, %v, %t)\n return()\n}", MASKED_STORE + RAISED, names=False)
 
 
+def test_tiles_of_fewer_axes_stay_pointers() -> None:
+    text = MASKED_STORE + "store(%o, %v, %t)\n return()\n}"
+    check(RaiseToViews(rank=2), text, text)
+
+
 @ct.kernel
 def masked(x, y, out, n):
     i = ct.bid(0) * 16 + ct.arange(16, dtype=ct.int32)

@@ -27,20 +27,24 @@ _NARROW: dict[int, DType] = {t.bitwidth: t for t in (int8, int16, int32)}
 _MOST = 1 << 61  # elements of an array: greater bounds, which unsigned numbers can be, come to the same
 
 
+@dataclass(frozen=True)
 class RaiseToViews(InPlacePass):
     """Makes loads and stores of pointer tiles those of views, where each axis of the tile is a term of the offset and
-    the mask compares coordinates with scalars: what indices of ``arange`` and their bounds come to.
+    the mask compares coordinates with scalars: what indices of ``arange`` and their bounds come to. Only of tiles that
+    have ``rank`` axes or more.
 
     Loops know more of views: which tiles lie inside as a whole, along which axis neighbours lie, what is overwritten.
+    The TMA unit copies them.
     """
 
     name: ClassVar[str] = "raise-to-views"
+    rank: int = 1
 
     def change(self, function: Function) -> bool:
         accesses = [
             op
             for op in function.walk()
-            if isinstance(op, (Load, Store)) and op.ptrs.tile.size > 1 and not is_ordered(op)
+            if isinstance(op, (Load, Store)) and _axes_longer_than_one(op) >= self.rank and not is_ordered(op)
         ]
         if not accesses:
             return False
@@ -48,6 +52,10 @@ class RaiseToViews(InPlacePass):
         affine = AffineTiles(ranges, strided=True)
         raised = [_raise(op, affine, ranges) for op in accesses]
         return any(raised)
+
+
+def _axes_longer_than_one(op: Load | Store) -> int:
+    return sum(n > 1 for n in op.ptrs.tile.shape)
 
 
 def _raise(op: Load | Store, affine: AffineTiles, ranges: IntegerRanges) -> bool:

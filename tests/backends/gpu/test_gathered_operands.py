@@ -87,19 +87,6 @@ def both(a, rows, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
-def across(a, rows, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
-    """Both operands lie across k in memory: ``b`` as it is, and ``a`` in the columns of another array."""
-    i, j = ct.bid(0), ct.bid(1)
-    total = ct.zeros((M, N), ct.float32)
-    m, n = i * M + ct.arange(M, dtype=ct.int32), j * N + ct.arange(N, dtype=ct.int32)
-    for k in range(ct.cdiv(a.shape[0], K)):
-        along = k * K + ct.arange(K, dtype=ct.int32)
-        x = ct.gather(a, (along[:, None], m[None, :]))
-        y = ct.gather(b, (along[:, None], n[None, :]))
-        total = ct.mma(ct.transpose(x), y, total)
-    ct.store(c, (i, j), total.astype(c.dtype))
-
-
 def in_steps(a, rows, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
     """Each step has rows of its own."""
     i, j = ct.bid(0), ct.bid(1)
@@ -235,10 +222,6 @@ def run(kernel: Any, arguments: tuple[Any, ...], backend: str) -> Function:
     elif kernel is computed:
         a, b, c, *_ = arguments
         wanted = np.maximum(a, 0).astype(np.float64) @ (2 * b).astype(np.float64)
-    elif kernel is across:
-        a, _, b, c, *_ = arguments
-        wanted = np.zeros(c.shape)
-        wanted[: a.shape[1]] = a.T.astype(np.float64) @ b.astype(np.float64)
     else:
         a, rows, b, c, *_ = arguments
         a = a.reshape(-1, b.shape[1])
@@ -266,15 +249,11 @@ def interpreters() -> dict[str, AbstractContextManager[str]]:
         (both, (64, 64, 64), BF16, 208),
         (both, (128, 128, 64), np.float16, 48),
         (both, (64, 64, 64), E4M3, 80),
-        (across, (64, 128, 32), BF16, 80),
         (flat, (64, 64, 64), BF16, 192),
     ],
 )
 def test_rows_that_threads_gather(where: str, kernel: Any, tile: Tile, dtype: Any, depth: int) -> None:
     arguments = gather_arguments(tile, dtype, depth)
-    if kernel is across:
-        turned = [integers((depth, columns), dtype) for columns in (88, 2 * tile[1])]
-        arguments = turned[0], arguments[1], turned[1], *arguments[3:]
     if kernel is flat:
         arguments = arguments[0].reshape(-1), *arguments[1:]
     with interpreters()[where] as backend:

@@ -11,6 +11,7 @@ from support.gpu_stage.cta import CtaInterpreter
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Executable
+from tilewright.backends.gpu.hints import optimized_for
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.backend import NumpyBackend, bound_arguments, run_grid
 from tilewright.backends.reference.memory import Memory
@@ -89,7 +90,7 @@ class InterpreterBackend(NumpyBackend):
         self._blocks = blocks
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> InterpreterExecutable:
-        optimized = optimize(function)
+        optimized = optimize(function) if self._target is None else optimized_for(function, self._target)
         if self._target is not None:
             optimized = run_passes(optimized, (SplitMma(self._target), SplitSteps(), SplitBlocks()))
         num_ctas = AnalysisManager(optimized).get(cluster_size)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import LazyTexts
-from tilewright.backends.gpu.hints import ignored_hints, with_resolved_hints
+from tilewright.backends.gpu.hints import ignored_hints, optimized_for
 from tilewright.backends.gpu.lowering.function import add_kernel, module_of
 from tilewright.backends.gpu.resources import check_registers
 from tilewright.backends.gpu.schedule import schedule
@@ -39,7 +39,7 @@ from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_rows import SplitRows
 from tilewright.transforms.gpu.split_steps import SplitSteps
 from tilewright.transforms.gpu.tile_splitting import cluster_size
-from tilewright.transforms.pipelines import optimize, run_passes
+from tilewright.transforms.pipelines import run_passes
 
 _IN_PLACE = Constraints(realign=False)
 _BUSY_REPEATING = 96  # per cent of SMs: what CTAs gain that run blocks in turn, a longer last round must not take
@@ -103,7 +103,7 @@ def blocks_to_join(
     processor = parse_target(target.removesuffix("a"))
     if not how.descriptors or num_warps is not None or not processor.has_wgmma:
         return (), BUSY  # without descriptors, others launch it
-    whole = with_resolved_hints(optimize(function), processor)
+    whole = optimized_for(function, processor)
     joins = joinable(whole)
     return (joins, BUSY) if joins else (repeatable(whole, processor), _BUSY_REPEATING)
 
@@ -120,7 +120,7 @@ def compile_to_ptx(
     chosen = architecture(target)
     times = [time.perf_counter()]
     processor = parse_target(chosen.name.removesuffix("a"))
-    whole = with_resolved_hints(optimize(function), processor)
+    whole = optimized_for(function, processor)
     free = how.descriptors  # without, others launch it
     joins: Sequence[Blocks] = ()
     if how.join not in (None, APART):

@@ -11,35 +11,29 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import is_factor, operand_source
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
-from tilewright.backends.gpu.hints import with_resolved_hints
+from tilewright.backends.gpu.hints import optimized_for
 from tilewright.ir.core import Function
-from tilewright.ir.dtypes import float32, float64
+from tilewright.ir.dtypes import float16
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu.wgmma import ROWS
-from tilewright.ir.ops.linear import Mma, MmaOp
+from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import Load
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.transforms.canonicalize import Canonicalize
 from tilewright.transforms.expand_views import ExpandViews
 from tilewright.transforms.gpu.layout_choice import widest_access
-from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.lower_views import LowerViews
-from tilewright.transforms.gpu.lowering import reshaped
 from tilewright.transforms.gpu.pipeline_loads import COPY_BYTES
-from tilewright.transforms.gpu.split_mma import SplitMma
-from tilewright.transforms.gpu.split_steps import SplitSteps
-from tilewright.transforms.gpu.transpose_mma import TransposeMma
-from tilewright.transforms.gpu.wgmma_choice import Options, choose
 from tilewright.transforms.lower_packing import LowerPacking
-from tilewright.transforms.pipelines import optimize, run_passes
+from tilewright.transforms.pipelines import run_passes
 
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here: all of GPUs with a memory for accumulators,
-    which only others use; on Hopper those that warp groups do not multiply, but for small ones, and those whose right
-    operand is converted from what threads gather, but none of a kernel with lists, which only here launches pass
-    without a copy; on other GPUs those with operands that lie in memory so that threads load less than four bytes at
-    once. See benchmarks/results/gpu_products.md."""
+    which only others use; on Hopper those that add in float16, and those whose right operand is converted from what
+    threads gather, but none of a kernel with lists, which only here launches pass without a copy; on other GPUs those
+    with operands that lie in memory so that threads load less than four bytes at once. See
+    benchmarks/results/gpu_products.md."""
     mmas = function.ops_of(MmaOp)
     if not mmas or not all(op.x.tile.element.is_floating for op in mmas):
         return False
@@ -51,33 +45,23 @@ def has_slower_mma(function: Function, backend: Backend) -> bool:
         return _is_loaded_singly(function, target)
     if any(param.role == "table" for param in function.params):
         return False
-    return _is_left_to_threads(function, target)
+    return any(map(_is_slower_on_hopper, optimized_for(function, target).ops_of(MmaOp)))
 
 
 def _is_loaded_singly(function: Function, target: GpuTarget) -> bool:
     """Whether operands lie in memory so that no ``cp.async`` copies them."""
     passes = LowerPacking(), ExpandViews(), LowerViews(), Canonicalize()
-    lowered = run_passes(with_resolved_hints(optimize(function), target), passes)
+    lowered = run_passes(optimized_for(function, target), passes)
     contiguity = AnalysisManager(lowered).get(Contiguity)
     loads = [op for op in lowered.walk() if isinstance(op, Load) and op.ptrs.tile.rank]
     operands = (op for op in loads if is_factor(op.result, (Permute, Reshape, Cast)))
     return any(widest_access(op, contiguity)[1] * op.ptrs.tile.pointee.bytes < COPY_BYTES[0] for op in operands)
 
 
-def _is_left_to_threads(function: Function, target: GpuTarget) -> bool:
-    """Whether warp groups do not multiply all MMA ops, which may be divided and transposed for them, but for small ones
-    and all of float32 and float64, or threads convert a right operand of 16 bits from what they gather."""
-    optimized = with_resolved_hints(optimize(function), target)
-    divided = reshaped(run_passes(optimized, (SplitMma(target), SplitSteps())), TransposeMma(registers=True))
-    divided = run_passes(divided, (LegalizeMma(),))
-    choice = AnalysisManager(divided).get(choose, Options(target, realign=True))
-    for op in divided.walk():
-        if isinstance(op, Mma) and op not in choice.mmas and op.x.tile.element not in (float32, float64):
-            if min(op.acc.tile.shape[-2:]) >= ROWS:
-                return True
-        elif isinstance(op, Mma) and op.y.tile.element.bytes == 2:
-            left, right = choice.mmas[op]
-            cast = isinstance(op.y.op, Cast) and isinstance(operand_source(op.y), Load)
-            if cast and left is not None and right is None:
-                return True
-    return False
+def _is_slower_on_hopper(op: MmaOp) -> bool:
+    """Whether ``op`` adds in float16, or threads convert its right operand of 16 bits from what they gather. Small ones
+    are no slower."""
+    if min(op.acc.tile.shape[-2:]) < ROWS:
+        return False
+    cast = isinstance(op.y.op, Cast) and op.y.tile.element.bytes == 2
+    return op.acc.tile.element is float16 or (cast and isinstance(operand_source(op.y), Load))

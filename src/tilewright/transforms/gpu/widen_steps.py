@@ -12,6 +12,7 @@ from tilewright.ir.opdef import with_operands
 from tilewright.ir.ops.arith import And, Max, Sub
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu.tma import SWIZZLES
+from tilewright.ir.ops.gpu.wgmma import STEP_BYTES
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import LoadView, MakePartitionView
 from tilewright.ir.ops.shape import Broadcast, Permute, Reshape, constant_of
@@ -101,13 +102,13 @@ def _moved(op: Permute | Reshape | Broadcast, axes: dict[Op, int]) -> int | None
 
 
 def _steps(axes: dict[Op, int]) -> int:
-    """How many steps rows of tiles along k have room for. One, where threads transpose bytes."""
+    """How many steps rows of tiles along k have room for; where threads transpose bytes, what one instruction needs."""
     found = []
     for op, axis in axes.items():
         if isinstance(op, LoadView) and max(op.result.tile.shape) < op.result.tile.size:
             t, size = op.view.partition, op.result.tile.element.bytes
             transposed = size == 1 and t.view.strides[t.order[axis]] != 1
-            found.append(1 if transposed else _LINE // (t.tile_shape[axis] * size))
+            found.append(max((STEP_BYTES if transposed else _LINE) // (t.tile_shape[axis] * size), 1))
     return min(found, default=1)
 
 
