@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
+from support.kernel_runs import compare, generated_rare
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
@@ -24,7 +25,7 @@ def small(dtype: Any, *shape: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(len(shape)).integers(-2, 3, shape).astype(dtype)
 
 
-def check(kernel: Any, grid: tuple[int, ...], *arguments: Any) -> None:
+def check_kernel(kernel: Any, grid: tuple[int, ...], *arguments: Any) -> None:
     """Assert that the last of ``arguments``, an array, is the same after launches by both backends."""
     *given, out = arguments
     found, wanted = out.copy(), out.copy()
@@ -48,7 +49,7 @@ def two_products(x, y, z, n, out):  # type: ignore[no-untyped-def]
 def test_warp_groups_multiply_one_of_two_products_of_a_computed_operand() -> None:
     """``mma.sync`` does the other one, whose right operand begins anywhere; the thread that fetches does neither."""
     x, y, z = small(bfloat16, 32, 64), small(bfloat16, 2, 32, 33), small(bfloat16, 32, 64)
-    check(two_products, (1,), x, y, z, 2, np.zeros((64, 64), np.float32))
+    check_kernel(two_products, (1,), x, y, z, 2, np.zeros((64, 64), np.float32))
 
 
 @ct.kernel
@@ -64,4 +65,11 @@ def attention_like(x, ys, z, out):  # type: ignore[no-untyped-def]
 def test_what_is_fetched_before_a_loop_of_an_array_of_a_list() -> None:
     """The map of the second tile that is copied is known when the first one is copied."""
     x, ys, z = small(np.float16, 256, 32), [small(np.float16, 32, 256) for _ in range(2)], small(np.float16, 256, 32)
-    check(attention_like, (2,), x, ys, z, np.zeros((256, 32), np.float32))
+    check_kernel(attention_like, (2,), x, ys, z, np.zeros((256, 32), np.float32))
+
+
+def test_a_store_stays_behind_what_is_exchanged_for_it() -> None:
+    """In random kernel 904603 of rare things another tile is exchanged between a load for a store and the store."""
+    kernel = generated_rare(904603)
+    with ptx_backend(None, "sm_90", realign=True) as backend:
+        compare(kernel, backend)

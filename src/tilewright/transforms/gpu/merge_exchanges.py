@@ -105,11 +105,15 @@ def _sink(store: GlobalStore) -> bool:
     load, block = store.value.op, store.block
     if not isinstance(load, SharedLoad) or block is None or load.block is not block or not store.is_weak:
         return False
+    if list(load.result.users) != [store]:
+        return False
     following = block.ops[block.ops.index(load) + 1 :]
     between: list[SharedAlloc] = []
     for op in following:
         alloc = op.buffer.op if isinstance(op, SharedMemoryOp) else None
         if isinstance(op, SharedLoad) and alloc in between:
+            if store in following[following.index(op) :]:
+                return False  # what it needs may be computed from that
             block.splice([load, store], before=op)
             return True
         if isinstance(op, SharedStore) and isinstance(alloc, SharedAlloc) and op.buffer is not load.buffer:
