@@ -22,7 +22,7 @@ from tilewright.gpu_runtime import driver, launch_code
 from tilewright.gpu_runtime.driver import CudaError
 from tilewright.ir.gpu_parameters import Descriptor
 
-FORMATS = {"u64": "Q", "i32": "i4x", "f32": "f4x", "bf16": "H6x", "f8e5m2": "B7x"}
+FORMATS = {"u64": "Q", "i32": "q", "f32": "f4x", "bf16": "H6x", "f8e5m2": "B7x"}
 
 
 @pytest.fixture

@@ -338,6 +338,32 @@ def test_the_variant_for_rows_of_a_length_is_launched(monkeypatch: pytest.Monkey
         assert {None: HANDLE, **{c: v._loaded[0].handle.value for c, v in variants.items()}}[variant] == handle
 
 
+def test_rows_in_reversed_order_have_no_tensor_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel without tensor maps is launched then."""
+    on = Recorder()
+    on.sizes = [8, 4]
+    monkeypatch.setattr(driver, "load", lambda: on)
+    d = Descriptor(0, (("c", 64, 1), ("c", 48, 1)), (("p", 1, 1), ("c", 1, 1)), (0, 1), (64, 32), "f16")
+    artifact = Artifact(GpuBinary(b"", "kernel", 128, 1, 0, (HALF_TILE,)), ("u64", "i32"), (d,), 0)
+    kernel = GpuExecutable(SimpleNamespace(name="kernel", params=()), artifact, FIRST, dict)  # type: ignore[arg-type]
+    load(kernel, HANDLE, on)
+    stub = kernel.launch_stub(0, (), {})
+    assert stub is not None
+    enter = entered(stub)
+    for stride, refused in ((48, False), (-48, True), (0, False)):
+        memory = (ctypes.c_int64 * 2)(BASE, stride)
+        assert bool(enter(ctypes.addressof(memory), 1, 1, 1, 0)) == refused
+        arguments = LaunchArguments((BASE, stride), (), 0, 0)
+        if not refused:
+            kernel.launch((1, 1, 1), arguments)
+            continue
+        for way in (kernel.launch, kernel.bind):
+            with pytest.raises(NeedsVariant) as raised:
+                way((1, 1, 1), arguments)
+            assert not raised.value.variant.descriptors
+    assert len(on.seen) == 4
+
+
 def test_small_values_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     on = Recorder()
     on.sizes = [8, 8]

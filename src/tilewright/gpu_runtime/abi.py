@@ -15,10 +15,10 @@ from tilewright.ir.dtypes import dtype_from_short
 from tilewright.ir.errors import TileError
 from tilewright.ir.types import PointerType, TileType
 
-# Short name of a dtype -> how struct packs a number of it into 8 bytes.
+# Short name of a dtype -> how struct packs a number of it into 8 bytes. Machine code reads all that have a sign as 64
+# bits: strides may be negative. Kernels read the bytes that they know, the lowest.
 _FORMATS = {
-    "i1": "?7x", "i8": "b7x", "u8": "B7x", "i16": "h6x", "u16": "H6x", "i32": "i4x", "u32": "I4x", "i64": "q",
-    "u64": "Q",
+    "i1": "?7x", "i8": "q", "u8": "B7x", "i16": "q", "u16": "H6x", "i32": "q", "u32": "I4x", "i64": "q", "u64": "Q",
     "f16": "e6x", "bf16": "H6x", "f32": "f4x", "tf32": "f4x", "f64": "d",
     "f8e4m3fn": "B7x", "f8e5m2": "B7x", "f8e8m0fnu": "B7x",
 }  # fmt: skip
