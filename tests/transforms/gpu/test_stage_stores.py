@@ -81,6 +81,18 @@ def test_operands_of_products_have_a_buffer_of_their_own() -> None:
     check(StageStores(), HEAD + tile(64, RESULT) + staged + used + END, HEAD + tile(64, RESULT) + buffer("y") + after + used + END, names=False)  # fmt: skip
 
 
+def test_operands_may_be_outside_of_the_branch_that_stores() -> None:
+    staged = f"\n  %y = gpu.stage_operand(%x, _) {{type = !{BUFFER}}} : {BUFFER}"
+    used = f"\n  %l = gpu.shared_load(%y) {{type = !f16[64,64]{RESULT}}} : f16[64,64]{RESULT}"
+    condition = "\n  %b = cmp(%n, %m) {predicate = CmpPredicate.LT} : i1\n  if(%b) {types = ()} {"
+    end = "\n  yield([])\n } {\n  yield([])\n }"
+    copied = stored("a", "x", "m", "", buffer("a")).replace("START", "")
+    before = HEAD + MAP + tile(64, RESULT) + condition + PUT + end + staged + used + END
+    put_there = "\n  gpu.shared_store(%y, %x) {vector = 2}\n  gpu.async_fence()"
+    after = HEAD + MAP + tile(64, RESULT) + condition + copied + end + buffer("y") + put_there + used + END
+    check(StageStores(), before, after, names=False)
+
+
 def test_operands_lie_where_they_were_fetched_to() -> None:
     staged = f"\n  %y = gpu.stage_operand(%x, %f) {{type = !{BUFFER}}} : {BUFFER}"
     after = (

@@ -129,12 +129,12 @@ class _Stager:
         """Insert the buffers: of results, where they may be what others were, before the first of these is stored."""
         roles = next((op for op in self.body.ops if isinstance(op, WarpSpecialize)), None)
         body = self.body if roles is None else roles.consumer
-        body = block_of(body, tma.TmaStore) if self.of_puts else body
-        for buffers in filter(None, (self.operands, self.added, self.buffers)):
+        way = block_of(body, tma.TmaStore) if self.of_puts else body  # operands may be outside of it
+        for block, buffers in ((body, self.operands), (way, self.added), (way, self.buffers)):
             found = {op.result for op in buffers}
-            first = next(op for op in body.ops if any(v in found for o in op.walk() for v in o.operands))
+            users = [op for op in block.ops if any(v in found for o in op.walk() for v in o.operands)]
             for op in buffers:
-                body.insert(op, first)
+                block.insert(op, users[0])
 
     def operand(self, op: StageOperand, b: Builder) -> Value:
         """The shared memory that stands for ``op``."""
