@@ -76,18 +76,19 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     interleaved = isinstance(source, LoopNest) and _reader(state, source) is not None
     work_buffer = None if work is None or dot is None else state.buffer(work, int8, dot.scratch_bytes(product))
 
-    def multiply() -> None:
-        _multiply(state, op, product, (left, right), accumulator, valid, dot, work_buffer, interleaved)
+    def multiply() -> NestWork:
+        return _multiply(state, op, product, (left, right), accumulator, valid, dot, work_buffer, interleaved)
 
     if place is None:
-        multiply()
+        done = multiply()
     else:
         with state.builder.if_else(place.chosen) as (then, orelse):
             with then:
                 height = product.m if place.together else 1
                 _multiply(state, op, product, (left, _matrix(state, place)), accumulator, (height, depth))
             with orelse:
-                multiply()
+                done = multiply()
+    state.nests.append(done)
     if product.out.short == "f16":
         _round(state, accumulator.buffer)
     _bind(state, nest, accumulator.buffer)
@@ -199,8 +200,8 @@ def _multiply(
     dot: DotInstruction | None = None,
     work: Buffer | None = None,
     interleaved: bool = False,
-) -> None:
-    """For ``op``, add the products of the matrices ``operands`` to ``accumulator``.
+) -> NestWork:
+    """For ``op``, add the products of the matrices ``operands`` to ``accumulator``; how much work that is.
 
     ``work`` is memory for the function that uses ``dot`` instructions, if one does, for which the right matrix may be
     ``interleaved``. ``valid`` says from which row on the left matrix is zero, and from where on along k both.
@@ -220,7 +221,7 @@ def _multiply(
         lanes, bits = dot.per_lane * LANES, 8 * dot.element_bytes
     flops = 2 * m * n * k * batches
     assert state.block is not None
-    state.nests.append(NestWork(function.name, op, state.block, (op,), m * n * batches, lanes, lanes * bits, flops, 0))
+    done = NestWork(function.name, op, state.block, (op,), m * n * batches, lanes, lanes * bits, flops, 0)
     batch = nest.begin(batches) if batches > 1 else 0
     parts = [(left.pointer, p.x, m * k), (right.pointer, p.y, k * n), (accumulator.buffer.pointer, p.out, m * n)]
     if accumulator.factors is not None:
@@ -238,6 +239,7 @@ def _multiply(
         arguments += map(as_value, (*valid, k, *distances))
     nest.builder.call(function, arguments)
     nest.close()
+    return done
 
 
 def _bind(state: State, nest: LoopNest, out: Buffer) -> None:
