@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import struct
 import sys
@@ -19,7 +20,8 @@ from support.driver import Driver, executable
 from tilewright.backends import native
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.gpu_runtime import driver
-from tilewright.ir.gpu_parameters import Descriptor
+from tilewright.gpu_runtime.tensormap import MapEncoder
+from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, Descriptor
 from tilewright.runtime.arguments import RUNTIME_SLOT, describe
 from tilewright.runtime.arrays import RuntimeValues
 from tilewright.runtime.backend_choice import force_backend, use_backend
@@ -155,15 +157,16 @@ def test_maps_are_those_of_python(looking: Driver, shape: tuple[int, int], round
     d = Descriptor(0, extents, steps, (0, 1), (64, 32), "f32" if rounds else "bf16", rounds=rounds)
     meta = {"elem_size": 4 if rounds else 2, "block_size": [64, 32], "swizzle": 3}
     made = executable(("u64", "i32", "i64", "i32"), looking, [(d, meta)])
-    base = np.zeros(80, np.float32)
+    base, room = np.zeros(80, np.float32), ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
+    place = ctypes.addressof(room) + -ctypes.addressof(room) % MAP_ALIGNMENT
     args, template = (base[16:],), (RUNTIME_SLOT, *shape, 1 if 1 in shape else 24)
     launch = cached_launch(None, RULES[:1], args, template, made, 0)
     assert launch is not None
     for array in (base[16:], base[:64]):
         looking.maps.clear()
         assert outcome(launch, None, (1,), (array,), None)
-        made._first._maps.clear()
-        made.launch((1, 1, 1), LaunchArguments((array.ctypes.data, *template[1:]), (), 0, 1))
+        geometry = d.geometry(dict(enumerate((array.ctypes.data, *template[1:]))))
+        MapEncoder(d, meta).encode(place, *geometry, 0)
         by_machine_code, by_python = looking.maps
         assert by_machine_code == by_python and by_python[2] == array.ctypes.data
     looking.codes = [1]

@@ -87,7 +87,7 @@ def histogram(x, out, C: ct.Constant[int]):
 def products(x, out, C: ct.Constant[int]):
     total = ct.zeros((C, C), ct.float32)
     for k in range(ct.num_tiles(x, 0, (64, C))):
-        total = ct.mma(ct.load(x, (0, k), (C, 64)), ct.load(x, (k, ct.bid(0)), (64, C)), total)
+        total = ct.mma(ct.full((C, 64), 1, x.dtype), ct.load(x, (k, ct.bid(0)), (64, C)), total)
     ct.store(out, (0, 0), total)
 
 
@@ -95,7 +95,7 @@ def products(x, out, C: ct.Constant[int]):
 def products_of_rows(x, out, C: ct.Constant[int]):
     total = ct.zeros((C, C), ct.float32)
     for k in range(ct.num_tiles(x, 0, (64, C))):
-        total = ct.mma(ct.load(x, (0, k), (C, 64)), ct.load(x, (k, 0), (64, C)), total)
+        total = ct.mma(ct.full((C, 64), 1, x.dtype), ct.load(x, (k, 0), (64, C)), total)
     ct.store(out, (0, 0), total)
 
 

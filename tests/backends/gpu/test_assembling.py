@@ -316,7 +316,9 @@ def test_products_whose_blocks_may_be_joined_are_compiled_for_a_grid(monkeypatch
     for how in wanted:
         made = backend.compile(multiplied, {}, how)
         assert made.artifact.joined == how.join and made.variant_for((66, 16, 1), 132) is None
-    assert len(asked) == 2 and "blocks that a variant for large grids joins: 1x2x1" in chooses.stages()[_DECISIONS]
+    assert (
+        len(asked) == 2 and "blocks that a CTA of a variant for large grids runs: 1x2x1" in chooses.stages()[_DECISIONS]
+    )
     assert chooses.stages()["PTX"] == asked[1] and len(asked) == 3
 
 
