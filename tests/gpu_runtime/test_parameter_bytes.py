@@ -134,10 +134,10 @@ def cases(draw: st.DrawFn) -> Case:
         many = grid[0] >= blocks and math.prod(grid) > MANY_BLOCKS
         width = -(-grid[0] // blocks) if many else grid[0]
     waits = draw(st.booleans())
-    binary = GpuBinary(b"", "kernel", 32 * warps, ctas, shared, (HALF_TILE,) * len(maps), waits=waits)
+    binary = GpuBinary(b"", "kernel", 32 * warps, ctas, shared, (HALF_TILE,) * len(maps), dependent_launch=waits)
     paired = any(d.pairs for d in descriptors)
     cluster = 2 if paired else ctas
-    attributes = BESIDE_THE_LAST * waits
+    attributes = PROGRAMMATIC_SERIALIZATION * waits
     attributes += [] if cluster == 1 or (paired and grid[0] % 2) else cluster_attributes(cluster)
     shape = (width, grid[1], grid[2], 32 * warps, 1, 1, shared)
     wanted = Seen(HANDLE, shape, attributes, [*parameters, *maps, *[bytes(8)] * hidden])
@@ -145,7 +145,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(artifact, tuple(values), grid, draw(st.sampled_from([0, 7, 1 << 40])), wanted)
 
 
-BESIDE_THE_LAST = [(6, struct.pack("=I60x", 1))]  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+PROGRAMMATIC_SERIALIZATION = [(6, struct.pack("=I60x", 1))]  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 
 def cluster_attributes(ctas: int) -> list[tuple[int, bytes]]:
@@ -201,7 +201,7 @@ def test_the_driver_finds_what_the_kernel_is_passed(
         way(kernel, case._replace(stream=7) if data.draw(st.booleans()) else case)
     wanted = case.wanted
     if way is bind or on.version < 12030:  # nothing is before it in its graph, or not every graph can have it
-        wanted = wanted._replace(attributes=[a for a in wanted.attributes if a not in BESIDE_THE_LAST])
+        wanted = wanted._replace(attributes=[a for a in wanted.attributes if a not in PROGRAMMATIC_SERIALIZATION])
     assert on.seen[0 if way is not bind else 1] == wanted
     assert on.seen[-1] == wanted and on.streams[-1] in (case.stream, 7)
     assert len(on.seen) == (4 if way is bind else 2)

@@ -16,7 +16,8 @@ BUSY = 90  # per cent of SMs, in all rounds of CTAs, where blocks are joined
 @dataclass(frozen=True)
 class GpuBinary:
     """Machine code of one kernel, and what a launch needs to know of it: the ``threads`` of a block among it, and that
-    it ``waits`` for the kernel before it, and so may start beside that. ``texts`` are the stages of compilation."""
+    it waits for the kernel before it, and so may start beside that (programmatic ``dependent_launch``). ``texts`` are
+    the stages of compilation."""
 
     code: bytes
     symbol: str
@@ -25,7 +26,7 @@ class GpuBinary:
     shared_bytes: int
     descriptors: tuple[dict[str, Any], ...]
     texts: Mapping[str, str] = field(default_factory=dict, compare=False)
-    waits: bool = False
+    dependent_launch: bool = False
 
 
 @dataclass(frozen=True)

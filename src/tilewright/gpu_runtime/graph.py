@@ -12,7 +12,7 @@ from tilewright.backends import native
 from tilewright.backends.native.body import Body
 from tilewright.backends.native.code import caller
 from tilewright.gpu_runtime import driver
-from tilewright.gpu_runtime.launch_code import ATTRIBUTE, BESIDE_THE_LAST, CONFIG, LAUNCH
+from tilewright.gpu_runtime.launch_code import ATTRIBUTE, CONFIG, LAUNCH, PROGRAMMATIC_SERIALIZATION
 
 _NODE = struct.Struct("=Q28s4xQ24x")  # the kernel; grid, block and shared bytes; parameters
 _OF_THE_DRIVER = (0, 1, 2)  # streams that are one of whichever context is current
@@ -45,7 +45,7 @@ def _add(graph: ctypes.c_void_p, config: int, kernel: int, pointers: int) -> int
     try:
         driver.call("cuGraphAddKernelNode_v2", ctypes.byref(node), graph, None, ctypes.c_size_t(0), parameters)
         for number, value in ATTRIBUTE.iter_unpack(ctypes.string_at(attributes, count * ATTRIBUTE.size)):
-            if number != BESIDE_THE_LAST:  # there is none in the graph
+            if number != PROGRAMMATIC_SERIALIZATION:  # there is none in the graph
                 driver.call("cuGraphKernelNodeSetAttribute", node, number, value)
     except driver.CudaError as e:
         return e.code

@@ -25,8 +25,8 @@ from tilewright.ir.gpu_parameters import Descriptor
 # CUlaunchConfig: grid, block, shared bytes, stream, attributes, their number. CUlaunchAttribute: id, value.
 CONFIG, ATTRIBUTE = struct.Struct("=7I4xQQI4x"), struct.Struct("=I4x64s")
 _STREAM, _COUNT = 32, 48  # where the stream is, and the number of attributes
-_CLUSTER_DIMENSION, _CLUSTER_SPREAD, BESIDE_THE_LAST = 4, 5, 6
-_BESIDE_IN_GRAPHS = 12030  # the version of CUDA whose graphs have launches beside the end of the kernel before them
+_CLUSTER_DIMENSION, _CLUSTER_SPREAD, PROGRAMMATIC_SERIALIZATION = 4, 5, 6
+_PROGRAMMATIC_IN_GRAPHS = 12030  # the first version of CUDA whose graphs have programmatic dependent launches
 MANY_BLOCKS = 2048  # of a grid whose CTAs run several each
 _CALLED = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)
 LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)  # cuLaunchKernelEx, and what stands for it
@@ -87,8 +87,8 @@ class ParameterLayout:
         self.maps = [MapEncoder(d, box) for d, box in zip(descriptors, binary.descriptors)]
         self.pairs = any(d.pairs for d in descriptors)  # clusters of 2, where the grid's width is even
         self.ctas = binary.num_ctas * artifact.ctas_of_block  # of a block of the grid
-        beside = binary.waits and driver.version() >= _BESIDE_IN_GRAPHS
-        apart = [ATTRIBUTE.pack(BESIDE_THE_LAST, struct.pack("=i", 1))] if beside else []
+        beside = binary.dependent_launch and driver.version() >= _PROGRAMMATIC_IN_GRAPHS
+        apart = [ATTRIBUTE.pack(PROGRAMMATIC_SERIALIZATION, struct.pack("=i", 1))] if beside else []
         attributes = [*apart, *_attributes(2 if self.pairs else binary.num_ctas)]
         self.attribute_count, self.attributes = len(attributes), ctypes.create_string_buffer(b"".join(attributes))
         self.attributes_apart = len(apart)  # how many a grid without clusters has

@@ -110,7 +110,9 @@ def test_kernels_wait_for_the_one_before_them_first(target: str, waits: bool) ->
     function = specialization(grid, tuple(zeros.copy() for _ in range(3)), "reference").function
     ptx = compile_to_ptx(function, target, 4).ptx
     first = re.search(r"(ld|st|atom|cp)\.(?!param)\S*|griddepcontrol\.\w+", ptx)
-    assert first is not None and (first[0] == "griddepcontrol.wait") == waits == architecture(target).waits_for_kernels
+    assert (
+        first is not None and (first[0] == "griddepcontrol.wait") == waits == architecture(target).has_dependent_launch
+    )
     assert ptx.count("griddepcontrol") == waits
 
 

@@ -61,6 +61,24 @@ def test_mma_ops_on_other_gpus_stay_where_threads_load_four_bytes_at_once(target
     assert not is_taken(np.float32, (64, 64, 32), target, columns=255)
 
 
+@pytest.mark.parametrize("tile", [(128, 64, 8), (64, 64, 4), (128, 128, 16)])
+def test_short_steps_on_hopper_stay(tile: tuple[int, int, int]) -> None:
+    assert not is_taken(np.float16, tile) and not is_taken(E4M3, tile)
+
+
+@ct.kernel
+def in_float16(a: ct.Array, b: ct.Array, c: ct.Array, M: ct.Constant[int]) -> None:
+    x, y = ct.load(a, (0, 0), (M, 64)), ct.load(b, (0, 0), (64, 64))
+    ct.store(c, (0, 0), ct.mma(x, y, ct.zeros((M, 64), ct.float16)))
+
+
+def test_large_sums_in_float16_are_taken_on_hopper() -> None:
+    half = aligned((256, 256), np.float16)
+    for rows, taken in ((64, True), (128, True), (32, False)):
+        function = specialization(in_float16, (half, half, half, rows), "reference").function
+        assert has_slower_mma(function, GpuBackend("sm_90")) == taken
+
+
 @ct.kernel
 def gathered(a: ct.Array, rows: ct.Array, b: ct.Array, c: ct.Array) -> None:
     total = ct.zeros((64, 64), ct.float32)

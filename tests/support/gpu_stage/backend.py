@@ -11,7 +11,7 @@ from support.gpu_stage.cta import CtaInterpreter
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import Executable
-from tilewright.backends.gpu.hints import optimized_for
+from tilewright.backends.gpu.pipeline import optimized_for
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.reference.backend import NumpyBackend, bound_arguments, run_grid
 from tilewright.backends.reference.memory import Memory

@@ -62,6 +62,13 @@ OTHERS = [
 ]
 
 
+def test_bytes_that_threads_transpose_fill_an_instruction() -> None:
+    product = Product((64, 64, 48), (64, 64, 16), E4M3)
+    assert depths(product, matmul) == [32, 16]
+    with ptx_backend(None, "sm_90") as backend:
+        product.run(backend)
+
+
 @pytest.mark.parametrize("product", OTHERS, ids=str)
 def test_other_loops_stay(product: Product) -> None:
     assert depths(product, matmul) == [product.tile[2]]

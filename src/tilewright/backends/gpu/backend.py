@@ -121,7 +121,7 @@ def _artifact(
         shared_bytes=compiled.shared_bytes,
         descriptors=tuple(map(box_of, compiled.maps)),
         texts=texts,
-        waits=compiled.target.waits_for_kernels,
+        dependent_launch=compiled.target.has_dependent_launch,
     )
     blocks, ctas = (compiled.distributed.hints.get(name, 1) for name in (BLOCKS_OF_CTA, CTAS_OF_BLOCK))
     assert isinstance(blocks, int) and isinstance(ctas, int)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from tilewright.analysis.gpu.target import parse_target
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import LazyTexts
-from tilewright.backends.gpu.hints import ignored_hints, optimized_for
+from tilewright.backends.gpu.hints import ignored_hints
 from tilewright.backends.gpu.lowering.function import add_kernel, module_of
+from tilewright.backends.gpu.pipeline import optimized_for
 from tilewright.backends.gpu.resources import check_registers
 from tilewright.backends.gpu.schedule import schedule
 from tilewright.backends.gpu.tables import OTHER_PARAMETERS, tables_of

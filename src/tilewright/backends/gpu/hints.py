@@ -9,22 +9,7 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
-from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
-from tilewright.transforms.pipelines import HOIST, optimize, run_passes
-from tilewright.transforms.raise_to_views import RaiseToViews
-
-
-def optimized_for(function: Function, target: GpuTarget) -> Function:
-    """``function``, optimized, with the values that its hints have for ``target``. Beside MMA ops that read shared
-    memory what pointers reach in order are tiles of views, which the TMA unit copies there."""
-    found = with_resolved_hints(optimize(function), target)
-    copied = (target.has_wgmma or target.has_tensor_memory) and found.ops_of(MmaOp)
-    return AnalysisManager(found).get(_raised) if copied else found
-
-
-def _raised(function: Function) -> Function:
-    return run_passes(function, (RaiseToViews(rank=2), *HOIST))
 
 
 def with_resolved_hints(function: Function, target: GpuTarget) -> Function:

@@ -11,7 +11,7 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import is_factor, operand_source
 from tilewright.backends.base import Backend
 from tilewright.backends.gpu.backend import GpuBackend
-from tilewright.backends.gpu.hints import optimized_for
+from tilewright.backends.gpu.pipeline import optimized_for
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import float16
 from tilewright.ir.ops.arith import Cast

@@ -44,8 +44,8 @@ class Architecture:
         return int(re.sub(r"\D", "", self.name))
 
     @property
-    def waits_for_kernels(self) -> bool:
-        """Whether kernels wait for those before them, and may start beside them."""
+    def has_dependent_launch(self) -> bool:
+        """Whether kernels wait for those before them, and may start beside them: programmatic dependent launch."""
         return self.capability >= 90
 
 

@@ -162,10 +162,8 @@ class InlineFetches:
         if all_gathered(function):
             copies, deeper = choose_copies(function, rings, self.limit, ctas, self.blocks)
         elif rings:
-            given, step = (
-                BARRIERS + staged_bytes(function),
-                sum(r.bytes for r in rings if r.depth),
-            )  # results come later
+            given = BARRIERS + staged_bytes(function)  # results come later
+            step = sum(r.bytes for r in rings if r.depth)
             if ctas > 1 and not self.blocks and _STAGES_ALONE * step <= share_of_sm(self.limit, 1) - given:
                 deeper = (_STAGES_ALONE,)
             alone = 0 < self.blocks < ctas

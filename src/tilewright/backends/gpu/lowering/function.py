@@ -141,7 +141,7 @@ def add_kernel(
         cx.shared_base = _shared_base(builder, max(op.alignment for op in allocations))
     if maps and roles is None:
         cx.elected = tma.elected(cx)
-    if target.waits_for_kernels:  # a launch may start it beside the kernel before it
+    if target.has_dependent_launch:  # a launch may start it beside the kernel before it
         cx.asm("griddepcontrol.wait;")
     cx.run(function.body)
     return Kernel(called.symbol, threads, memory.shared_bytes(allocations), maps)
