@@ -12,7 +12,7 @@ from support.ptx.backend import ptx_backend
 import tilewright as ct
 from tilewright.ir.ops.gpu.memory import AsyncCopy, Barrier, GlobalLoad, SharedStore
 from tilewright.runtime.launch import specialization
-from tilewright.transforms.gpu.layout_choice import blocked
+from tilewright.transforms.gpu.blocked_layouts import blocked
 from tilewright.transforms.gpu.lowering import lower_to_gpu
 from tilewright.transforms.pipelines import optimize
 

@@ -25,8 +25,10 @@ from tilewright.ir.ops.linear import CombiningOp, Mma
 from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
 from tilewright.ir.rewrite import clone_block, with_body
 from tilewright.ir.types import SharedType, TileType, Type
-from tilewright.transforms.gpu import layout_choice
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES
+from tilewright.transforms.gpu.blocked_layouts import VECTOR_BYTES, stored_by_rows
+from tilewright.transforms.gpu.homes import Homes
+from tilewright.transforms.gpu.layout_choice import AccessLayouts, TensorCores
 from tilewright.transforms.gpu.operand_layouts import shrunk
 from tilewright.transforms.gpu.through_shared import cat, extract, from_owners, insert
 
@@ -51,18 +53,18 @@ class AssignLayouts:
     def run(self, function: Function) -> Function:
         if NUM_WARPS in function.hints:
             return function
-        return _Assigner(function, layout_choice.TensorCores(self.num_warps, self.fp8, self.f32), self.limit).run()
+        return _Assigner(function, TensorCores(self.num_warps, self.fp8, self.f32), self.limit).run()
 
 
 class _Assigner:
-    def __init__(self, function: Function, cores: layout_choice.TensorCores, limit: int) -> None:
+    def __init__(self, function: Function, cores: TensorCores, limit: int) -> None:
         self.function = function
         self.limit = limit
-        self.accesses = layout_choice.AccessLayouts(function, cores)
-        self.homes = layout_choice.Homes(function, self.accesses)
+        self.accesses = AccessLayouts(function, cores)
+        self.homes = Homes(function, self.accesses)
         self.cores, self.warps = cores, cores.warps
         if WGMMA_WARPS in function.hints and self._follow_accumulators():
-            self.homes = layout_choice.Homes(function, self.accesses)
+            self.homes = Homes(function, self.accesses)
         self.made: dict[tuple[Value, LinearLayout | None], Value] = {}
         self.available: dict[Value, LinearLayout | None] = {}  # of anchored tiles: the layout in which they are there
         self.b = Builder(Block(), function.loc)
@@ -346,7 +348,7 @@ class _Assigner:
             self._bind(op.result, self._global_load(op, lambda v: self.get(v, layout), vector))
             return
         order = {"memory_order": op.memory_order, "memory_scope": op.memory_scope}
-        by_rows = layout_choice.stored_by_rows(layout) if layout is not None and op.is_weak and vector == 1 else None
+        by_rows = stored_by_rows(layout) if layout is not None and op.is_weak and vector == 1 else None
         p, mask = (None if v is None else self.get(v, by_rows or layout) for v in (ptrs, op.mask))
         value = self.get(op.value, layout)
         if by_rows is None:
@@ -380,7 +382,7 @@ class _Assigner:
                 if image != tuple(1 << bits if k == axis else 0 for k in range(layout.rank)):
                     break
                 bits += 1
-            run = min(1 << bits, runs.contiguity[axis], max(layout_choice.VECTOR_BYTES // size, 1))
+            run = min(1 << bits, runs.contiguity[axis], max(VECTOR_BYTES // size, 1))
             while run > 1 and runs.aligned(axis, run) < run * size:
                 run //= 2
             if op.mask is not None:

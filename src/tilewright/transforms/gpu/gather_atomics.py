@@ -21,7 +21,7 @@ from tilewright.ir.rewrite import clone_op
 from tilewright.ir.structured import emit_if
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.base import InPlacePass
-from tilewright.transforms.gpu.layout_choice import blocked
+from tilewright.transforms.gpu.blocked_layouts import blocked
 
 _FEWEST = 512  # elements of a tile that is added
 _EACH = 4  # elements for a place, at least

@@ -24,8 +24,8 @@ from tilewright.ir.rewrite import Rewriter, clone_block, replace_ops
 from tilewright.ir.structured import emit_region
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
+from tilewright.transforms.gpu.blocked_layouts import along_axis
 from tilewright.transforms.gpu.combiners import TileCombiner, Tiles
-from tilewright.transforms.gpu.layout_choice import along_axis
 
 _REARRANGING = Reshape, tiles.BroadcastDistributed, tiles.ConvertLayout, Cast
 _FEWEST_OF_RUN = 8  # elements of a thread, of lines that several warps scan
