@@ -115,6 +115,7 @@ class Product:
     left: bool = False
     right: bool = False
     rounded: bool = False  # to tfloat32
+    sums: Any = None  # the dtype of sums, if that is not the widest
 
     def __str__(self) -> str:
         form = f"{'t' if self.left else 'n'}{'t' if self.right else 'n'}"
@@ -132,7 +133,7 @@ class Product:
             x[...] = rng.integers(0 if x.dtype == np.uint8 else -4, 5, x.shape)
         c[...] = 99
         grid = (-(-m // tm), -(-n // tn)) if kernel is matmul else (blocks,)
-        sums = ct.int32 if np.dtype(self.dtype).kind in "iu" else ct.float32
+        sums = self.sums or (ct.int32 if np.dtype(self.dtype).kind in "iu" else ct.float32)
         arguments = (a, b, c, *self.tile, self.left, self.right, sums, self.rounded)
         fresh = ct.kernel(kernel, **hints)  # which remembers no other schedule
         ct.launch(None, grid, fresh, arguments, backend=backend)
@@ -160,4 +161,6 @@ def random_product(seed: int) -> Product:
         return max(r.randrange(tile // 2, 3 * tile) // 16 * 16, unit, 16)
 
     out = np.int32 if item == 1 and np.dtype(dtype).kind in "iu" else r.choice([np.float32, np.float16, BF16])
-    return Product((extent(m), extent(n), extent(k)), (m, n, k), dtype, out, left, right, rounded=dtype is np.float32)
+    sizes, rounded = (extent(m), extent(n), extent(k)), dtype is np.float32
+    narrow = dtype in (np.float16, E4M3, E5M2) and r.random() < 0.3
+    return Product(sizes, (m, n, k), dtype, out, left, right, rounded, ct.float16 if narrow else None)

@@ -9,7 +9,7 @@ from tilewright.analysis.live_ranges import max_live
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import Continue, For, LoopOp
-from tilewright.ir.ops.gpu.memory import SharedAlloc, SharedLoad, SharedStore
+from tilewright.ir.ops.gpu.memory import GlobalLoad, SharedAlloc, SharedLoad, SharedStore
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.gpu.wgmma import Interleave, StageOperand, Wgmma, WgmmaWait
@@ -17,6 +17,8 @@ from tilewright.ir.ops.linear import Mma, MmaOp
 from tilewright.ir.ops.memory import Load, LoadView
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.reachable import operands_within, reachable
+
+_MOST_OF_COPY = 48 << 10  # bytes of what is gathered and what is made of it: of these three have room beside others
 
 
 def mma_loops(function: Function) -> list[For]:
@@ -96,6 +98,22 @@ def operand_source(value: Value) -> Op | None:
     while isinstance(value.op, (Cast, Permute, Reshape, Interleave)):
         value = value.op.x
     return value.op
+
+
+def gathered_for(op: StageOperand) -> list[Op]:
+    """The loads by pointers of as many elements as ``op`` puts into shared memory, in its block, from which threads
+    compute it, and which have room there beside it."""
+
+    def sources(v: Value) -> Sequence[Value]:
+        made = v.op
+        inside = made is not None and made.block is op.block and not isinstance(made, (Load, GlobalLoad, MmaOp))
+        return made.operands if made is not None and inside else ()
+
+    found = [v for v in reachable([op.value], sources) if v is not op.value and isinstance(v.op, (Load, GlobalLoad))]
+    tiles = {v.op: v.tile for v in found if v.op is not None and v.op.block is op.block}
+    loads = [load for load, t in tiles.items() if t.size == op.value.tile.size]
+    size = op.type.bytes + sum(tiles[load].size * tiles[load].element.bytes for load in loads)
+    return loads if size <= _MOST_OF_COPY else []
 
 
 def are_independent(groups: Sequence[Sequence[MmaOp]]) -> bool:

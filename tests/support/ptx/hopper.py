@@ -326,15 +326,18 @@ def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
         y = matrix(cta, int(cta.read(b)[first]), n, k, types[2], turned[1], read).astype(wide)
         product = x @ y.T
         assert isinstance(registers, tuple)
-        for e, register in enumerate(registers):
-            column = 8 * (e // 4) + 2 * (thread % 4) + e % 2
-            total = product[row + 8 * (e // 2 % 2), column]
-            if add[mine].all():
-                total = total + cta.registers[register][mine].astype(np.uint32).view(types[0].storage).astype(wide)
-            elif add[mine].any():
-                raise Fault("some threads of a warp group add, and others do not")
+        each = 4 // types[0].bytes
+        if add[mine].any() and not add[mine].all():
+            raise Fault("some threads of a warp group add, and others do not")
+        for word, register in enumerate(registers):
+            e = each * word + np.arange(each)
+            columns = 8 * (e // 4) + 2 * (thread[:, None] % 4) + e % 2
+            total = product[row[:, None] + 8 * (e // 2 % 2), columns]
+            if add[mine].any():
+                held = np.ascontiguousarray(cta.registers[register][mine].astype(np.uint32))
+                total = total + held[:, None].view(types[0].storage).astype(wide)
             written = np.zeros(cta.threads, np.uint32)
-            written[mine] = total.astype(types[0].storage).view(np.uint32)
+            written[mine] = np.ascontiguousarray(total.astype(types[0].storage)).view(np.uint32)[:, 0]
             within = np.zeros(cta.threads, np.bool_)
             within[mine] = True
             cta.write(register, written, within)

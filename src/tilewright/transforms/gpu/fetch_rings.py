@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from tilewright.analysis.mma_graph import gathered_for
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
@@ -264,7 +265,13 @@ def staged_bytes(function: Function) -> int:
     staged = (op for op in function.ops_of(StageOperand) if op.buffer is None)
     added = [(op, op.value.tile) for op in function.ops_of(Put) if op.adds]
     buffers = ((t.size * t.element.bytes, 1) if t.layout is None else _buffers(op) for op, t in added)
-    return sum(op.copies * op.type.bytes for op in staged) + sum(size * count for size, count in buffers)
+    return sum(op.copies * copy_bytes(op) for op in staged) + sum(size * count for size, count in buffers)
+
+
+def copy_bytes(op: StageOperand) -> int:
+    """The shared memory of one of several copies of what ``op`` puts there, with what it is made of."""
+    loaded = [load.results[0].tile for load in gathered_for(op)] if op.copies > 1 else []
+    return op.type.bytes + sum(t.size * t.element.bytes for t in loaded)
 
 
 def _buffers(op: Put) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.gpu.layout_conversion import copy_layout
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import are_independent, mma_ops
+from tilewright.analysis.mma_graph import are_independent, gathered_for, mma_ops
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import int32, tfloat32
@@ -125,28 +125,30 @@ def _pipelined(rewriter: Rewriter, op: For, how: tuple[list[OperandLoad], int], 
 
 
 def _copy_gathered(function: Function) -> bool:
-    """Put what threads load for the MMA ops of warp groups into rings; whether they load anything."""
-    found: dict[Op, list[_StagedLoad]] = {}
+    """Put what threads load for the MMA ops of warp groups into rings, and what they compute it from; whether they load
+    anything."""
+    found: dict[Op, list[_StagedLoad | OperandLoad]] = {}
     for op in function.ops_of(StageOperand):
         if op.is_in_ring:
             assert isinstance(op.parent, For)
-            found.setdefault(op.parent, []).append(_StagedLoad(op, _copied_for(op, op.parent)))
+            loads = found.setdefault(op.parent, [])
+            loads.append(_StagedLoad(op, _copied(op.value.op, op.parent, op.type.layout)))
+            ahead = (_copied(load, op.parent) for load in gathered_for(op))
+            loads += [load for load in copied_rows(x for x in ahead if x is not None) if load not in loads]
 
-    def emit(rewriter: Rewriter, op: For, loads: Sequence[_StagedLoad], b: Builder) -> Sequence[Value]:
-        copies = min(load.stage.copies for load in loads)
+    def emit(rewriter: Rewriter, op: For, loads: Sequence[_StagedLoad | OperandLoad], b: Builder) -> Sequence[Value]:
+        copies = min(load.stage.copies for load in loads if isinstance(load, _StagedLoad))
         return _Loop(rewriter, op, loads, copies, copies - 1, b).emit()
 
     return replace_ops(function, found, emit)
 
 
-def _copied_for(stage: StageOperand, loop: For) -> AheadLoad | None:
-    """What is loaded for ``stage``, if it can be copied ahead; None where registers are between, or ``loop`` stores."""
-    load = stage.value.op
+def _copied(load: Op | None, loop: For, to: LinearLayout | None = None) -> AheadLoad | None:
+    """What ``load`` loads in an iteration of ``loop``, if it can be copied ahead, where it lies as ``to`` says; None
+    where the loop stores."""
     if not isinstance(load, memory.GlobalLoad) or load.block is not loop.body or not _can_be_copied(load):
         return None
-    if stores(loop):
-        return None
-    if not memory.is_vector(stage.type.layout, load.ptrs.layout, load.vector):
+    if stores(loop) or (to is not None and not memory.is_vector(to, load.ptrs.layout, load.vector)):
         return None
     return AheadLoad.of(load, loop.body, _numbers(load, loop.body.ops))
 
@@ -385,7 +387,8 @@ class _Loop:
             if load.ahead is not None:
                 self.copies.append((load.ahead, ring.buffer))
                 self.gone.add(load.ahead.op)
-        self.fences = any(isinstance(load, _StagedLoad) for load in loads)
+        groups = [load for load in loads if isinstance(load, _StagedLoad)]
+        self.fences, self.copies_staged = bool(groups), any(load.ahead is not None for load in groups)
 
     def emit(self) -> Sequence[Value]:
         op, b = self.op, self.b
@@ -401,7 +404,7 @@ class _Loop:
         with b.at(body):
             if self.copies:
                 b.emit_op(memory.AsyncWait, pending=self.ahead - 1)
-                if self.fences:
+                if self.copies_staged:
                     b.emit_op(AsyncFence)
 
             def copy() -> None:

@@ -90,7 +90,7 @@ def _computed(value: Value, op: Mma, k: int) -> Staged | None:
     source = seen.op
     if source is None or source.block is not op.block or not source.spec.elementwise or t.rank != 2:
         return None
-    as_loaded = k == 1 and not transposed and isinstance(operand_source(value), (Load, LoadView))
+    as_loaded = k == 1 and not transposed and isinstance(operand_source(value), LoadView)
     converted = as_loaded and isinstance(source, Cast)
     if converted or t.element.bytes != 2 or any(isinstance(v.op, Mma) for v in reachable([value], operands_within)):
         return None

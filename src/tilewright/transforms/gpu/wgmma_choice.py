@@ -185,11 +185,10 @@ def _copied(
         return None
     element = load.result.tile.element if ops.isdisjoint(plan.rounded) else operand.tile.element
     found = _in_shared(load, d, element, transposed=False)
-    if isinstance(found, str) or load.block is not op.block or not slice_covers(load, plan.places(load), reads):
+    if isinstance(found, str) or found.bytes % SWIZZLED_ALIGNMENT:  # of few rows, of which several are packed into one
         return None
-    if found.bytes % SWIZZLED_ALIGNMENT:  # of few rows, of which several are packed into one
-        return None
-    return Operand(load, d, found, frozenset(ops))
+    here = load.block is op.block and slice_covers(load, plan.places(load), reads)
+    return Operand(load, d, found, frozenset(ops)) if here else None
 
 
 def _is_kept(operand: Value, how: Staged, plan: LoweringPlan, reads: set[Op], target: GpuTarget) -> bool:
@@ -383,13 +382,13 @@ def _too_much(found: dict[Mma, Operands], staged: dict[Value, Staged], op: Mma, 
 def _why_not(
     op: Mma, operands: Operands, staged: dict[Value, Staged], plan: LoweringPlan, reads: set[Op], target: GpuTarget
 ) -> str | None:
-    divided = not target.has_tensor_memory and divides_columns(op, staged)
-    most = MOST_COLUMNS * (MOST_GROUPS if divided else 1)
+    most = MOST_COLUMNS * (1 if target.has_tensor_memory or not divides_columns(op, staged) else MOST_GROUPS)
     if op.acc.tile.rank != 2 or op.acc.tile.shape[1] % 8 or op.acc.tile.shape[1] > most:
         return f"an accumulator of {op.acc.tile} is none of wgmma"
     left, right = (v.tile.element if o is None else o.type.dtype for v, o in zip((op.x, op.y), operands))
-    integers = left.is_integer and not target.multiplies_integers
-    if integers or not wgmma_multiplies(left, right, op.acc.tile.element):
+    narrow = op.acc.tile.element.bytes == 2 and target.has_tensor_memory  # which has a word for each element
+    unknown = narrow or (left.is_integer and not target.multiplies_integers)
+    if unknown or not wgmma_multiplies(left, right, op.acc.tile.element):
         return f"wgmma does not add products of {left} and {right} in {op.acc.tile.element}"
     if any(o is not None and not readable(o.type, 1 - k) for k, o in enumerate(operands)):
         return f"wgmma does not read operands of {right} that are contiguous across k"

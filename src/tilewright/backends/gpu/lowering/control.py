@@ -44,11 +44,12 @@ def _count(value: Value) -> int:
     return 1 if value.tile.layout is None else value.tile.layout.num_registers
 
 
-def _elements_of_words(*values: Value) -> int:
+def _elements_of_words(cx: Context, *values: Value) -> int:
     """How many elements of ``values``, which one variable holds in turn, are in a word there, where one of them is the
-    left operand of an MMA op of warp groups; 0 for others."""
+    left operand of an MMA op of warp groups, or goes to a sum of 16 bits, which may be in flight; 0 for others."""
     is_operand = any(isinstance(op, Wgmma) and op.x is v for v in values for op in v.users)
-    return _WORD_BYTES // values[0].tile.element.bytes if is_operand else 0
+    in_words = is_operand or not cx.narrow_sums.isdisjoint(values)
+    return _WORD_BYTES // values[0].tile.element.bytes if in_words else 0
 
 
 def _loaded_together(op: For | Loop, value: Value) -> int:
@@ -89,8 +90,8 @@ def _after(
 def _loop(cx: Context, op: For | Loop) -> None:
     b = cx.builder
     header, after = b.append_basic_block("loop"), b.append_basic_block("after")
-    carried_words = [_elements_of_words(v) or _loaded_together(op, v) for v in op.carried]
-    result_words = [_elements_of_words(v) for v in op.results]
+    carried_words = [_elements_of_words(cx, v) or _loaded_together(op, v) for v in op.carried]
+    result_words = [_elements_of_words(cx, v) for v in op.results]
     if isinstance(op, For):  # its results are what it carries
         carried_words = result_words = [b or a for a, b in zip(carried_words, result_words)]
     inits = _flat(cx, op.inits, carried_words)
@@ -129,7 +130,7 @@ def _if(cx: Context, op: If) -> None:
     b = cx.builder
     then, orelse, after = (b.append_basic_block(name) for name in ("then", "else", "joined"))
     b.cbranch(cx.scalar(op.condition), then, orelse)
-    words = [_elements_of_words(v) for v in op.results]
+    words = [_elements_of_words(cx, v) for v in op.results]
     incoming: list[tuple[Registers, ir.Block]] = []
     for block, region in ((then, op.then), (orelse, op.orelse)):
         b.position_at_end(block)

@@ -16,16 +16,26 @@ from llvmlite import ir
 from tilewright.analysis.gpu.joined_mma import distance, pending_statements
 from tilewright.backends.gpu.lowering.assembly import I32, I64, constraint, operand_names, results_type, type_name
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Registers, Rule
-from tilewright.backends.gpu.lowering.words import packed_words
-from tilewright.ir.core import Op
+from tilewright.backends.gpu.lowering.words import packed_words, rounded
+from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.layouts import LinearLayout
+from tilewright.ir.ops.control import incoming
 from tilewright.ir.ops.gpu.tma import swizzle_of
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS, STEP_BYTES, Wgmma, WgmmaWait, groups_across
 from tilewright.ir.ops.shape import constant_of
+from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType, TileType
 
 _MODES = {128: 1, 64: 2, 32: 3}  # swizzles in bits 62 and 63 of a descriptor: PTX ISA, "Matrix descriptor"
+
+
+def narrow_sums(function: Function) -> set[Value]:
+    """The sums of 16 bits to which MMA ops add, or that are waited for, and what control makes them of: they may be in
+    flight, so nothing divides their words."""
+    sums = [op.acc for op in function.ops_of(Wgmma)]
+    sums += [v for op in function.ops_of(WgmmaWait) for v in op.accs]
+    return set(reachable((v for v in sums if v.tile.element.bytes == 2), lambda v: incoming(v) or ()))
 
 
 @functools.lru_cache(maxsize=256)
@@ -76,8 +86,8 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     )
     types = op.acc.tile.element, left.dtype, y.type.dtype
     size = y.type.dtype.bytes
-    acc = [register for mma in mmas for register in cx.of(mma.acc)]
-    count, each, step = len(acc), n // 2, STEP_BYTES // size
+    acc = [register for mma in mmas for register in _sums(cx, mma.acc)]
+    count, each, step = len(acc), n * types[0].bytes // 8, STEP_BYTES // size
     given = [] if constant_of(op.acc) == 0 else acc  # else the first instruction leaves the sum out
     right = count + len(given)
     modifiers = _modifiers(types[1], left.transposed, int(inner_axis(y.type) != 0))
@@ -101,7 +111,18 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     found = _accumulators(cx, text, [register.type for register in acc], given, more)
     for i, mma in enumerate(mmas):
         part = len(found) // len(mmas)
-        cx.values[mma.result] = found[i * part : (i + 1) * part]
+        cx.values[mma.result] = _elements(cx, found[i * part : (i + 1) * part], types[0])
+
+
+def _sums(cx: Context, value: Value) -> Registers:
+    """The registers in which instructions have a sum: of 16 bits, words of two elements."""
+    element = value.tile.element
+    return packed_words(cx, cx.of(value), element) if element.bytes == 2 else cx.of(value)
+
+
+def _elements(cx: Context, sums: Registers, element: DType) -> Registers:
+    """The elements in these registers of a sum."""
+    return rounded(cx, sums, element) if element.bytes == 2 else sums
 
 
 def _of_group(cx: Context, buffer: Buffer, first: tuple[int, int]) -> ir.Value:
@@ -208,15 +229,16 @@ def _computed(cx: Context, values: Registers) -> None:
 def _wgmma_wait(cx: Context, op: WgmmaWait) -> None:
     """One statement: registers of operands are free after it, and accumulators are there."""
     text = f"wgmma.wait_group.sync.aligned {op.pending};"
-    counts = [len(cx.of(v)) for v in op.accs]
-    accumulators = [x for v in op.accs for x in cx.of(v)]
+    sums = [_sums(cx, v) for v in op.accs]
+    accumulators = [x for registers in sums for x in registers]
     held = [word for v in op.held for word in packed_words(cx, cx.of(v), v.tile.element)]
     _computed(cx, list(dict.fromkeys(x for v in op.after for x in cx.of(v))))
     found = _accumulators(cx, text, [x.type for x in accumulators], accumulators, held) if accumulators else []
     if not accumulators:
         cx.asm(text, (), held)
-    for result, count in zip(op.results, counts):
-        cx.values[result], found = found[:count], found[count:]
+    for result, registers in zip(op.results, sums):
+        count = len(registers)
+        cx.values[result], found = _elements(cx, found[:count], result.tile.element), found[count:]
 
 
 RULES: dict[type[Op], Rule] = {Wgmma: _wgmma, WgmmaWait: _wgmma_wait}

@@ -25,7 +25,7 @@ ROWS = 64  # of an accumulator that a warp group has at once
 STEP_BYTES = 32  # of a row that one instruction multiplies
 MOST_COLUMNS = 256
 _OPERANDS = ("f16", "bf16", "tf32", "f8e4m3fn", "f8e5m2", "i8", "u8")
-_ACCUMULATORS = ("f32", "i32")
+_ACCUMULATORS = ("f16", "f32", "i32")
 
 
 def wgmma_layout(shape: Sequence[int], warps: int, *, bytes: int = 2) -> LinearLayout:
