@@ -94,6 +94,23 @@ def test_code_that_llvm_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [stored_by_stub(n) for n in (5, -6, 0)] == [5, -6, 0]
 
 
+@pytest.mark.skipif(not native.available(), reason="there is no LLVM")
+def test_loops_and_conditions_of_a_body() -> None:
+    """A sum of the odd numbers below one, each twice."""
+    body = Body()
+    total = body.stack("i64")
+    body.store("i64", 0, total)
+    with body.each(body.load("i64", "%values")) as i:
+        odd = body.op("icmp eq i64", body.op("and i64", i, 1), 1)
+        with body.when(odd), body.each("2"):
+            body.store("i64", body.op("add i64", body.load("i64", total), i), total)
+    native.compiler()
+    made = code.stub_code(body, body.op("trunc i64", f"{body.load('i64', total)} to i32"))
+    enter = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(made.address("enter"))
+    for n in (0, 1, 2, 9):
+        assert enter(None, ctypes.addressof(ctypes.c_int64(n))) == 2 * sum(range(1, n, 2))
+
+
 def test_without_llvm_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "loaded", lambda: False)
     monkeypatch.setattr(native, "_keepers", [])

@@ -18,7 +18,7 @@ from support.driver import Driver, Launch, executable
 
 from tilewright.backends import native
 from tilewright.backends.launch_arguments import LaunchArguments
-from tilewright.gpu_runtime import driver, launch_code
+from tilewright.gpu_runtime import driver, launch_code, launch_functions
 from tilewright.gpu_runtime.driver import CudaError
 from tilewright.ir.gpu_parameters import Descriptor
 
@@ -70,6 +70,24 @@ def test_numbers_beyond_the_range_of_their_type(seen: list[Launch]) -> None:
         math.inf,
         1e300,
     )
+
+
+def test_kernels_that_are_new_need_no_machine_code_of_their_own(
+    looking: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch_functions.functions()
+
+    def compiler() -> Any:
+        raise AssertionError("machine code is compiled")
+
+    monkeypatch.setattr(native, "compiler", compiler)
+    monkeypatch.setattr(driver, "device", lambda index: looking)
+    d = Descriptor(0, (("p", 2, 3), ("c", 48, 1)), (("w", 2, 1), ("c", 1, 1)), (0, 1), (64, 32), "f16")
+    box = {"elem_size": 2, "block_size": [64, 32], "swizzle": 3}
+    run = executable(("u64", "f32", "i64", "i32", "f32"), looking, [(d, box)] * 7, depths=(6, 4))
+    run.launch((99, 1, 1), LaunchArguments((16, 0.5, 8, 7, 1.5), (), 0, 0))
+    assert run.launch_stub(0, (), {}) is not None
+    assert len(looking.launches) == 1 and len(looking.maps) == 7
 
 
 def _bits(f: str, value: Any) -> Any:

@@ -22,7 +22,7 @@ from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.artifact import APART, Artifact, GpuBinary
 from tilewright.gpu_runtime.executable import FIRST, GpuExecutable
-from tilewright.gpu_runtime.launch_code import MANY_BLOCKS
+from tilewright.gpu_runtime.launch_functions import MANY_BLOCKS
 from tilewright.ir.gpu_parameters import Descriptor, TableParameter
 
 HALF_TILE = {"elem_size": 2, "block_size": [64, 32], "swizzle": 3}

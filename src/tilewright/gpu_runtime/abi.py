@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backends.native.body import Body
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import dtype_from_short
 from tilewright.ir.errors import TileError
@@ -76,10 +75,7 @@ def can_pack(formats: Sequence[str]) -> bool:
     return all(f.startswith(("i", "u")) or f in (*_SINGLE, "f64") for f in formats)
 
 
-def narrow(body: Body, formats: Sequence[str]) -> None:
-    """Make parameters of the numbers at ``%values``, which are 64 bits each: of integers nothing has to move, as memory
-    is little-endian, and floats of 32 bits take their places."""
-    for i, short in enumerate(formats):
-        if short in _SINGLE:  # of infinite size beyond their range
-            number = body.load("double", "%values", 8 * i)
-            body.store("float", body.let(f"fptrunc double {number} to float"), "%values", 8 * i)
+def singles(formats: Sequence[str]) -> list[int]:
+    """Which numbers machine code, where all are 64 bits, makes floats of 32 bits. Of integers nothing has to move, as
+    memory is little-endian."""
+    return [i for i, short in enumerate(formats) if short in _SINGLE]

@@ -18,8 +18,9 @@ from tilewright.gpu_runtime.artifact import APART, Artifact
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.device_printf import Reports
 from tilewright.gpu_runtime.graph import launcher
-from tilewright.gpu_runtime.launch_code import CHOICE, ENCODING, LAUNCH, UNMAPPED, Choice, LaunchCode, ParameterLayout
+from tilewright.gpu_runtime.launch_code import LAUNCH, Choice, Choices, LaunchCode, ParameterLayout
 from tilewright.gpu_runtime.launch_errors import FOREIGN, refused
+from tilewright.gpu_runtime.launch_functions import ENCODING, MISSING, UNMAPPED
 from tilewright.gpu_runtime.tables import TableMemory, Tables
 from tilewright.gpu_runtime.tensormap import Unmapped
 from tilewright.ir.core import Function, Op
@@ -123,11 +124,9 @@ class GpuExecutable:
     ) -> Constraints | None:
         """The variant for as many blocks, or as few, on each of so many SMs, or for rows of the length that is
         one of the ``values``; None for this one."""
-        blocks = math.prod(grid) // math.prod(self.artifact.joined)
-        suiting = (c.variant for c in self._choices(processors) if c.suits(grid, blocks, processors, values))
-        return next(suiting, None)
+        return self._choices(processors).variant(grid, values)
 
-    def _choices(self, processors: int) -> list[Choice]:
+    def _choices(self, processors: int) -> Choices:
         """Which variants there are for launches on so many SMs: with the most neighbouring blocks in a CTA; with as
         many stages as suit one CTA on each of them, or two and so on; that keep rows, of which one of two steps needs
         none."""
@@ -135,7 +134,7 @@ class GpuExecutable:
         joins = reversed(artifact.joinable)
         found = [Choice(replace(like, join=joined), joined, artifact.busy) for joined in joins]
         if found:  # the kernel itself has no code
-            return [*found, Choice(replace(like, join=APART), most=int64.max)]
+            return Choices([*found, Choice(replace(like, join=APART), most=int64.max)], artifact.joined, processors)
         for n, stages in enumerate(artifact.depths, 1):
             variant = replace(like, stages=stages, blocks=n) if stages else None
             found.append(Choice(variant, most=n * (processors // self._parameters.ctas)))
@@ -144,7 +143,7 @@ class GpuExecutable:
             found.append(Choice(None, most=2 * elements, parameter=length))
             steps = [n for n in _STEPS if n * size <= _MOST_KEPT]
             found += [Choice(replace(like, steps=n), most=n * elements, parameter=length) for n in steps]
-        return found
+        return Choices(found, artifact.joined, processors)
 
     def _start(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Launch what needs more than its numbers."""
@@ -226,7 +225,7 @@ class GpuExecutable:
     ) -> native.LaunchStub | None:
         """How machine code starts a launch on ``device``; None where there is more to a launch than to queue it, or no
         variant is there that the grid of one needs."""
-        choices, like = self._code(device).choices, self
+        choices, like = self._code(device).choices.all, self
         if self.artifact.joinable:
             there = [variants[c.variant] for c in choices if c.variant in variants]
             if not there:
@@ -248,12 +247,12 @@ class GpuExecutable:
         """Let machine code launch those of ``variants`` that need nothing but their numbers, and tables ``like`` those
         of an artifact."""
         code = self._code(device)
-        for i, choice in enumerate(code.choices):
+        for i, choice in enumerate(code.choices.all):
             found: GpuExecutable | None = variants.get(choice.variant)
             tables = None if found is None else (found.artifact.tables, found.artifact.capacity)
             if found is not None and found._plain_launch and tables == (like.tables, like.capacity):
                 found._add_variants(device, variants, like)
-                code.add(i, found._code(device))
+                code.choices.add(i, found._code(device))
 
     def embedded(self, name: str, grid: tuple[int, int, int]) -> native.Embedded:
         """How machine code queues a launch of ``grid`` without Python, on any device of the architecture. ValueError
@@ -276,7 +275,7 @@ class GpuExecutable:
             raise NeedsVariant(variant)
         first = driver.device(0).capability
         same = [i for i in range(driver.device_count()) if driver.device(i).capability == first]
-        codes = [LaunchCode(self._parameters, self._kernel(i), least=self.least) for i in same]
+        codes = [LaunchCode(self._parameters, self._kernel(i), Choices((), APART), self.least) for i in same]
         return launch_code.embedded(name, self.artifact.formats, codes)
 
     def _run(
@@ -292,8 +291,8 @@ class GpuExecutable:
                 found = queue()
         if found == UNMAPPED:
             raise self._without_maps()
-        if found <= CHOICE:
-            raise NeedsVariant(code.choices[CHOICE - found].variant)
+        if found <= MISSING:
+            raise NeedsVariant(code.choices.all[MISSING - found].variant)
         if found >= ENCODING:
             raise driver.failure(found % ENCODING, "cuTensorMapEncodeTiled")
         if found and 0 not in grid:  # nothing is to be done for a grid without blocks
@@ -304,8 +303,7 @@ class GpuExecutable:
         if code is None:
             kernel = None if self.artifact.joinable else self._kernel(device)
             processors = driver.device(device).processors if self.artifact.has_variants else 1
-            choices = self._choices(processors) if self.artifact.has_variants else ()
-            code = self._codes[device] = LaunchCode(self._parameters, kernel, choices, self.least, processors)
+            code = self._codes[device] = LaunchCode(self._parameters, kernel, self._choices(processors), self.least)
         return code
 
     def _kernel(self, device: int) -> driver.LoadedKernel:

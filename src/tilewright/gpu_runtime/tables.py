@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilewright.backends.launch_arguments import ListTable
-from tilewright.backends.native.body import Body
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.launch_functions import table
 from tilewright.gpu_runtime.tensormap import MapEncoder
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableParameter
 
-_COPY = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
 _MAX_TABLES = 64  # that launches of a thread remember; a program with lists of more kinds than that starts over
 _REPLACE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -80,20 +80,17 @@ class TableMemory:
                         raise driver.failure(code, "cuTensorMapReplaceAddress")
                 self.words[i].value = known[i] = address
 
-    def emit(self, body: Body, rows: str) -> str:
-        """Where machine code has a copy, on the stack, with the addresses that ``rows`` of a table begin with."""
-        copy, width = body.stack(f"[{self.room} x i8]", MAP_ALIGNMENT), 8 * self.rows.shape[1]
-        body.kept.append(self)
-        to, source = body.at(copy, self.begin), body.external(self.address + self.begin)
-        body.do(f"call ptr {body.external(_COPY)}(ptr {to}, ptr {source}, i64 {self.size})")
-        for i, (word, maps) in enumerate(zip(self.words, self.maps)):
-            address = body.load("i64", rows, width * i)
-            body.store("i64", address, copy, ctypes.addressof(word) - self.address)
-            for at in maps:
-                replaced = f"ptr {body.at(copy, at - self.address)}, i64 {address}"
-                code = body.let(f"call i32 {body.external(driver.address('cuTensorMapReplaceAddress'))}({replaced})")
-                body.require_equal("i32", code, 0)
-        return copy
+    def described(self, offset: int) -> tuple[list[int], tuple[Any, ...]]:
+        """How machine code copies it, with the addresses that the rows at an ``offset`` of its values begin with; and
+        what that needs to live."""
+        width = 8 * self.rows.shape[1]
+        targets = ([ctypes.addressof(word)] for word in self.words)
+        words, maps = (
+            table((width * i, at - self.address) for i, places in enumerate(of) for at in places)
+            for of in (targets, self.maps)
+        )
+        places = self.address, ctypes.addressof(words), ctypes.addressof(maps)
+        return [offset, self.room, self.begin, self.size, *places], (self, words, maps)
 
     def copy(self, kernel: str, on: driver.Device, stream: int, borrowed: list[Callable[[], None]]) -> int:
         """The address of the rows of a copy in memory of the device ``on``, for one launch of ``kernel``; what frees it

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.backends.native.body import Body
 from tilewright.gpu_runtime import driver
-from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, WRAP, Descriptor
+from tilewright.gpu_runtime.launch_functions import AXIS, MOST_AXES, MOST_ELEMENTS, STEPS
+from tilewright.ir.gpu_parameters import WRAP, Descriptor
 
 # TTIR element type -> CUtensorMapDataType. Small floats travel as bytes.
 _TYPES = {"i8": 0, "i16": 1, "i32": 2, "i64": 4, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 _TFLOAT32 = 11  # float32 in memory
 _NO_INTERLEAVING, _PROMOTION_TO_128_BYTES, _ZEROS_OUTSIDE = 0, 2, 0
-
-
-# Along an axis: bytes from one to the next, and how many. CUDA Driver API, cuTensorMapEncodeTiled, globalStrides and
-# globalDim.
-_STEPS, _MOST_ELEMENTS = 1 << 40, 1 << 32
 
 
 class Unmapped(Exception):
@@ -58,7 +54,7 @@ class MapEncoder:
         if 0 in extents:
             base, extents, steps = memory_for_nothing(device), [1] * rank, [item] + [16] * (rank - 1)
         outer = [max(step, 16) if n == 1 else step for step, n in zip(steps[1:], extents[1:])]  # of one row: any
-        if not all(0 <= step < _STEPS for step in outer) or max(extents) > _MOST_ELEMENTS:
+        if not all(0 <= step < STEPS for step in outer) or max(extents) > MOST_ELEMENTS:
             raise Unmapped
         driver.call(
             "cuTensorMapEncodeTiled",
@@ -73,51 +69,18 @@ class MapEncoder:
             *self._modes,
         )
 
-    def emit(self, body: Body, nothing: str, error: str) -> str:
-        """Where machine code has a map on the stack, which it writes there as ``encode`` does, in less time than
-        finding one made before takes. The array is among the numbers at ``%values``; ``nothing`` is the address of
-        memory for one without elements, or 0.
-
-        It goes to the label ``unmapped`` where there is no map, ``empty`` where that memory is needed, and
-        ``unencoded`` where the driver refuses, for the reason that is stored at ``error``.
-        """
-        d, rank = self._d, self._rank
-        extents, steps = body.stack(f"[{rank} x i64]"), body.stack(f"[{rank} x i64]")
-        sizes = [_number(body, d.shape[axis], 1) for axis in self._axes]
-        lacking = [body.let(f"icmp eq i64 {size}, 0") for size in sizes]
-        no_elements = functools.reduce(lambda some, one: body.let(f"or i1 {some}, {one}"), lacking)
-        missing = body.let(f"icmp eq i64 {nothing}, 0")
-        body.unless(body.let(f"and i1 {no_elements}, {missing}"), "empty")
-        for i, (axis, size) in enumerate(zip(self._axes, sizes)):
-            extent = body.let(f"select i1 {no_elements}, i64 1, i64 {size}")
-            body.unless(body.let(f"icmp ugt i64 {extent}, {_MOST_ELEMENTS}"), "unmapped")
-            body.store("i64", extent, extents, 8 * i)
-            if i:
-                step = _number(body, d.strides[axis], self._item)
-                one, low = body.let(f"icmp eq i64 {extent}, 1"), body.let(f"icmp slt i64 {step}, 16")
-                any_step = body.let(f"or i1 {no_elements}, {body.let(f'and i1 {one}, {low}')}")
-                step = body.let(f"select i1 {any_step}, i64 16, i64 {step}")
-                body.unless(body.let(f"icmp uge i64 {step}, {_STEPS}"), "unmapped")
-                body.store("i64", step, steps, 8 * (i - 1))
-        found = body.stack(f"[{MAP_BYTES} x i8]", MAP_ALIGNMENT)
-        how = body.memory((ctypes.c_uint32 * 5)(self._element, *self._modes))
-        element, *modes = (f"i32 {body.load('i32', how, 4 * i)}" for i in range(5))
-        base = body.load("i64", "%values", 8 * d.base)
-        base = body.let(f"select i1 {no_elements}, i64 {nothing}, i64 {base}")
-        arguments = (
-            f"ptr {found}, {element}, i32 {rank}, i64 {base}, ptr {extents}, ptr {steps}, "
-            f"ptr {body.memory(self._box)}, ptr {body.memory(self._steps)}, {', '.join(modes)}"
-        )
-        code = body.let(f"call i32 {body.external(driver.address('cuTensorMapEncodeTiled'))}({arguments})")
-        body.store("i32", code, error)
-        body.unless(body.let(f"icmp ne i32 {code}, 0"), "unencoded")
-        return found
+    def described(self) -> list[int]:
+        """How machine code writes the map, of an array among the numbers of a launch."""
+        d, places = self._d, map(ctypes.addressof, (self._box, self._steps))
+        axes = [[*_number(d.shape[a], 1), *_number(d.strides[a], self._item)] for a in self._axes]
+        axes[0][3:] = (0, 0, 16)  # which no map has
+        axes += [[0] * len(AXIS)] * (MOST_AXES - self._rank)
+        return [self._element, self._rank, 8 * d.base, *places, *self._modes, *itertools.chain(*axes)]
 
 
-def _number(body: Body, of: tuple[str, int, int], times: int) -> str:
-    """An extent or stride of a descriptor, ``times`` a number."""
+def _number(of: tuple[str, int, int], times: int) -> tuple[int, int, int]:
+    """An extent or stride of a descriptor, ``times`` a number: an offset, a factor, and what is added."""
     kind, n, factor = of
-    if kind not in ("p", "w"):
-        return body.number(n * factor * times)
-    found = body.let(f"mul i64 {body.load('i64', '%values', 8 * n)}, {body.number(factor * times)}")
-    return body.let(f"add i64 {found}, {body.number(WRAP * times)}") if kind == "w" else found
+    if kind in ("p", "w"):
+        return 8 * n, factor * times, WRAP * times if kind == "w" else 0
+    return 0, 0, n * factor * times

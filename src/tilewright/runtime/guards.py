@@ -339,7 +339,7 @@ def _offset(field: str) -> int:
 
 @functools.cache
 def _array_code() -> Any:
-    return machine_code("array", filled(__file__, "guards.ll", words=_WORDS), {})
+    return machine_code(("array",), filled(__file__, "guards.ll", words=_WORDS), {})
 
 
 def _signed(word: int) -> int:

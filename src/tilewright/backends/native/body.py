@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 # Functions of Python's C interface, which exist from 3.10 on -> the LLVM types of their result and of their arguments.
@@ -91,6 +92,10 @@ class Body:
         self._lines.append(f"{name} = {instruction}")
         return name
 
+    def op(self, name: str, *operands: object) -> str:
+        """The name of the result of an instruction with these operands."""
+        return self.let(f"{name} {', '.join(map(str, operands))}")
+
     def stack(self, kind: str, alignment: int = 8) -> str:
         """The address of memory for one ``kind``."""
         name = self._name()
@@ -99,6 +104,10 @@ class Body:
 
     def at(self, address: str, offset: int) -> str:
         return self.let(f"getelementptr i8, ptr {address}, i64 {offset}") if offset else address
+
+    def element(self, address: str, number: str, size: int = 1) -> str:
+        """The address of an element of so many bytes, by its number."""
+        return self.let(f"getelementptr [{size} x i8], ptr {address}, i64 {number}")
 
     def store(self, kind: str, value: object, address: str, offset: int = 0) -> None:
         self.do(f"store {kind} {value}, ptr {self.at(address, offset)}")
@@ -183,6 +192,32 @@ class Body:
         self._count += 1
         self.branch(condition, f"l{self._count}", "no")
         self.label(f"l{self._count}")
+
+    @contextlib.contextmanager
+    def each(self, count: str) -> Iterator[str]:
+        """A loop over the numbers below ``count``."""
+        place, n = self.stack("i64"), self._count
+        self.store("i64", 0, place)
+        self.jump(f"next{n}")
+        self.label(f"next{n}")
+        i = self.load("i64", place)
+        self.branch(self.let(f"icmp ult i64 {i}, {count}"), f"each{n}", f"end{n}")
+        self.label(f"each{n}")
+        yield i
+        self.store("i64", self.let(f"add i64 {i}, 1"), place)
+        self.jump(f"next{n}")
+        self.label(f"end{n}")
+
+    @contextlib.contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """Instructions that are left out where ``condition`` does not hold."""
+        self._count += 1
+        n = self._count
+        self.branch(condition, f"then{n}", f"past{n}")
+        self.label(f"then{n}")
+        yield
+        self.jump(f"past{n}")
+        self.label(f"past{n}")
 
     def unless(self, condition: str, label: str) -> None:
         """Go to ``label`` where ``condition`` holds."""

@@ -38,28 +38,28 @@ class _Kept(tuple[Any, ...]):
         return "machine code"
 
 
-def machine_code(symbol: str, text: str, addresses: Mapping[str, int]) -> Any:
-    """The machine code of an LLVM module with the functions ``text``, of which ``symbol`` is called: an object with the
-    method ``address``. ``addresses`` are what names in ``text`` stand for.
+def machine_code(symbols: tuple[str, ...], text: str, addresses: Mapping[str, int]) -> Any:
+    """The machine code of an LLVM module with the functions ``text``, of which ``symbols`` are called: an object with
+    the method ``address``. ``addresses`` are what names in ``text`` stand for.
 
     Where images can be loaded, it is compiled once for all processes with the same disk cache. NotCompiled where that
     has not happened and LLVM is not loaded.
     """
     if can_load():
         declared = "".join(f"@{name} = extern_weak global i8\n" for name in addresses)
-        return LoadedImage(_image(symbol, declared + text), addresses)
+        return LoadedImage(_image(symbols, declared + text), addresses)
     _require_llvm()
     return native.compiler().MachineCode(with_addresses(text, addresses))
 
 
 @functools.lru_cache(_MOST_IMAGES)
-def _image(symbol: str, text: str) -> Image:
-    return Image.from_bytes(native.kept(text, functools.partial(_compiled, symbol, text)))
+def _image(symbols: tuple[str, ...], text: str) -> Image:
+    return Image.from_bytes(native.kept(text, functools.partial(_compiled, symbols, text)))
 
 
-def _compiled(symbol: str, text: str) -> bytes:
+def _compiled(symbols: tuple[str, ...], text: str) -> bytes:
     _require_llvm()
-    return native.compiler().image(symbol, text).to_bytes()
+    return native.compiler().image(symbols, text).to_bytes()
 
 
 def _require_llvm() -> None:
@@ -71,14 +71,14 @@ def stub_code(body: Body, result: str, others: str = "") -> Any:
     """The code of a ``LaunchStub`` that has the instructions ``body`` and returns ``result``, with ``others``, the text
     of functions that they call."""
     head = "i32 @enter(ptr %record, ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream)"
-    return machine_code("enter", body.named(head, f"ret i32 {result}\nno:\nret i32 1") + others, body.addresses)
+    return machine_code(("enter",), body.named(head, f"ret i32 {result}\nno:\nret i32 1") + others, body.addresses)
 
 
 class _Code:
     """The machine code of the function ``@call`` with the parameters ``taken`` and the instructions ``body``."""
 
     def __init__(self, name: str, body: Body, taken: str, result: str, flags: int) -> None:
-        self._code = machine_code("call", body.named(f"ptr @call({taken})", result), body.addresses)
+        self._code = machine_code(("call",), body.named(f"ptr @call({taken})", result), body.addresses)
         self.method = _Method(name.encode(), self._code.address("call"), flags, None)
 
     def function(self, *kept: Any) -> Callable[..., Any]:

@@ -54,11 +54,12 @@ class MachineCode:
         return self._engine.get_function_address(name)
 
 
-def image(symbol: str, text: str) -> Image:
-    """The LLVM module ``text`` compiled for every processor of the architecture; its function ``symbol`` is called."""
+def image(symbols: Sequence[str], text: str) -> Image:
+    """The LLVM module ``text`` compiled for every processor of the architecture; its functions ``symbols`` are
+    called."""
     with _LOCK:
         module = llvm.parse_assembly(text, llvm.create_context())
-        return link((_target(reloc="pic", codemodel="small").emit_object(module),), (symbol,))
+        return link((_target(reloc="pic", codemodel="small").emit_object(module),), symbols)
 
 
 def _target(**how: str) -> llvm.TargetMachine:
