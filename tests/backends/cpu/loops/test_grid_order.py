@@ -40,6 +40,42 @@ def test_blocks_follow_each_other_along_rows(load: str, store: str, expected: tu
     assert block_axes(parse_function(TEXT.format(type=TYPE, load=load, store=store, order="WEAK"))) == expected
 
 
+THREE = """
+func @f(%x: ptr<f32> = "x".base, %n: i32 = "x".shape.0, %m: i32 = "x".shape.1) {{
+  %i = bid() {{axis = 0}} : i32
+  %j = bid() {{axis = 1}} : i32
+  %k = bid() {{axis = 2}} : i32
+  %z = constant() {{value = 0, type = !i32}} : i32
+  %v = make_tensor_view(%x, [%n, %n, %m], [%n, %m]) {{type = !view<f32,[?,?,?],[?,?,1],i32>}} : view<f32,[?,?,?],[?,?,1],i32>
+  %w = make_partition_view(%v) {{type = !{type}}} : {type}
+  %t = load_view(%w, [{load}]) {{in_bounds = (false, false, false)}} : f32[1,2,16]
+  store_view(%w, %t, [{store}]) {{in_bounds = (false, false, false)}}
+  return()
+}}
+"""
+OF_THREE = "partition<view<f32,[?,?,?],[?,?,1],i32>,[1,2,16],[{}],zero,[1,2,16]>"
+
+
+@pytest.mark.parametrize(
+    "load, store, order, expected",
+    [
+        ("%i, %j, %k", "%i, %j, %k", "0,1,2", (2, 1, 0)),
+        ("%i, %j, %z", "%i, %j, %z", "0,1,2", (1, 0, 2)),  # whole rows
+        ("%i, %z, %j", "%i, %z, %j", "0,1,2", (1, 0, 2)),
+        ("%j, %z, %k", "%i, %j, %k", "0,1,2", (2, 1, 0)),  # that differ by two of the axes
+        ("%k, %j, %i", "%k, %j, %i", "0,1,2", (0, 1, 2)),
+        ("%j, %i, %k", "%j, %i, %k", "0,1,2", (2, 0, 1)),
+        ("%j, %i, %k", "%i, %j, %k", "0,1,2", (0, 1, 2)),  # a transpose
+        ("%i, %z, %z", "%i, %i, %j", "0,1,2", (0, 1, 2)),  # a diagonal
+        ("%i, %z, %k", "%i, %z, %k", "0,1,2", (0, 1, 2)),  # all blocks of the second axis store the same
+        ("%k, %j, %i", "%k, %j, %i", "2,1,0", (2, 1, 0)),  # indices of the last axis of the array first
+    ],
+)
+def test_blocks_follow_each_other_in_memory(load: str, store: str, order: str, expected: tuple[int, int, int]) -> None:
+    text = THREE.format(type=OF_THREE.format(order), load=load, store=store)
+    assert block_axes(parse_function(text)) == expected
+
+
 def test_blocks_that_wait_for_others_run_as_they_are_numbered() -> None:
     given = {"type": TYPE, "load": "%i, %j", "store": "%i, %j", "order": "ACQUIRE"}
     assert block_axes(parse_function(TEXT.format(**given))) == (0, 1, 2)
@@ -66,3 +102,4 @@ def test_numbers_of_blocks() -> None:
     grid, order = (3, 5, 2), (1, 0, 2)
     found = [block_index(n, grid, order) for n in range(30)]
     assert found == [(i, j, k) for k in range(2) for i in range(3) for j in range(5)]
+    assert [block_index(n, grid, (2, 1, 0)) for n in range(30)] == [*np.ndindex(grid)]

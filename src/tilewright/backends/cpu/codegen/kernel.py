@@ -140,7 +140,7 @@ def _bind_grid(state: State, number: ir.Value, axes: Axes) -> None:
     for axis in axes:
         size = records.load(builder, state.context, (Field.GRID_X, Field.GRID_Y, Field.GRID_Z)[axis])
         state.grid[f"num_blocks{axis}"] = builder.trunc(size, I32)
-        state.grid[f"bid{axis}"] = builder.trunc(builder.urem(rest, size) if axis < 2 else rest, I32)
+        state.grid[f"bid{axis}"] = builder.trunc(rest if axis == axes[2] else builder.urem(rest, size), I32)
         rest = builder.udiv(rest, size)
     state.grid["block"] = number
 
