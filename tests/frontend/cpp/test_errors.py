@@ -200,7 +200,7 @@ UNSUPPORTED = {
     ),
     "call through a pointer": (
         "int (*f)(int) = n ? one : two; p[0] = f(n);",
-        "int one(int x) { return x; } int two(int x) { return 2 * x; }",
+        "__tile__ int one(int x) { return x; } __tile__ int two(int x) { return 2 * x; }",
         "pointers to functions",
     ),
     "array of functions": (
@@ -262,6 +262,26 @@ UNSUPPORTED = {
         "struct box { int n; int get() { return n; } };",
         "calls get(), which is for the host alone",
     ),
+    "function of the host, called through a pointer": (
+        "int (*f)(int) = halved; p[0] = f(n);",
+        "int halved(int n) { return n / 2; }",
+        "k() is tile code and has a pointer to halved(), which is for the host alone; declare it __tile__",
+    ),
+    "function of the host, in a table": (
+        "p[0] = table[n](n);",
+        "int halved(int n) { return n / 2; } constexpr int (*table[])(int) = {halved, halved};",
+        "k() is tile code and has a pointer to halved(), which is for the host alone; declare it __tile__",
+    ),
+    "function of the host, named like one of tile code elsewhere": (
+        "p[0] = b::half(n);",
+        "namespace a { __tile__ int half(int n) { return n / 2; } } namespace b { int half(int n) { return n / 2; } }",
+        "k() is tile code and calls half(), which is for the host alone; declare it __tile__, or constexpr",
+    ),
+    "method of the host, named like one of tile code elsewhere": (
+        "p[0] = box{n}.get();",
+        "struct own { int n; __tile__ int get() { return n; } }; struct box { int n; int get() { return n; } };",
+        "calls get(), which is for the host alone",
+    ),
     "allocation": ("p[0] = *new int(n);", "", "new, delete and malloc are not available"),
 }
 
@@ -273,6 +293,41 @@ def test_unsupported(name: str) -> None:
     assert words in error.message, error.message
     assert error.loc is not None
     assert error.loc.line == FIRST_LINE + 2
+
+
+def test_a_function_of_the_host_that_overloads_one_of_tile_code_is_refused() -> None:
+    code = "__tile__ float halved(float n) { return n / 2; }\nint halved(const int n) { return n / 2; }"
+    assert (
+        "k() is tile code and calls halved(), which is for the host" in refused("p[0] = halved(n);", code=code).message
+    )
+
+
+def test_a_definition_has_the_words_of_its_declaration() -> None:
+    code = """
+        namespace a {
+        struct box {
+            int n;
+            __tile__ int get();
+            __tile__ box(int m);
+            template <class T> __tile__ T as(T x) const;
+            __tile__ friend int of(box);
+        };
+        inline namespace v1 { __tile__ int deep(const int x, unsigned int y, float (*)[2] = nullptr); }
+        template <class T> struct pair { T x; __tile__ T first(); };
+        namespace { __tile__ int hidden(int[]); }
+        }
+        int a::box::get() { return n; }
+        a::box::box(int m) : n(m) {}
+        template <class T> T a::box::as(T x) const { return x + n; }
+        namespace a { int of(box b) { return b.n; } }
+        namespace c = a;
+        int c::deep(int x, unsigned y, float (*)[2]) { return x + int(y); }
+        using namespace a;
+        template <class U> U pair<U>::first() { return x; }
+        namespace a { namespace { int hidden(int* p) { return p[0]; } } }
+        """
+    body = "a::box b(n); p[0] = b.get() + b.as(1) + of(b) + a::deep(1, 2u) + a::pair<int>{3}.first() + a::hidden(p);"
+    Module(f"{PREAMBLE}{code} __tile_global__ void k(int* p, int n) {{ {body} }}").kernel("k")
 
 
 def test_recursion_is_its_own_error() -> None:

@@ -6,14 +6,13 @@ That a function is for devices, too, stands in its declaration, of which a modul
 from __future__ import annotations
 
 import functools
-import itertools
 import re
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tilewright.frontend.cpp.attributes import mask, opening, pairs, without_directives
+from tilewright.frontend.cpp.attributes import mask, opening, without_directives
+from tilewright.frontend.cpp.declarations import Declaration, declaration_begin, declarations, spaces_of
 from tilewright.frontend.cpp.llvm_instruction import debug_of, instruction
 from tilewright.frontend.cpp.llvm_module import Definition, called_from, names_in, parts_of
 from tilewright.frontend.cpp.locations import INCLUDE_DIR, Locations
@@ -30,7 +29,6 @@ _MOST_FILES = 2048  # of which it is kept what they say: those of a program
 _DECLARATORS = r"(?:[\w*&\s\[\]=]*,)*\s*(?:(?:const|volatile|__\w+__(?:\s*\(\d+\))?|[*&])\s*)*"
 _BEFORE_NAME = re.compile(_DECLARATORS)
 _BEFORE_BRACES = re.compile(rf"{_DECLARATORS}(?:(?!(?:struct|class|union|enum)\b)\w+\s*(?:=\s*)?)?")
-_CLASS = re.compile(r"\b(?:struct|class|union)\b")
 _CONFIGURES = "_ZN9__tw_host9configure"
 _LAMBDA = re.compile(r"U[lT]|\$_\d")  # in the symbol of its operator(): it is for where it is written
 
@@ -58,21 +56,25 @@ def refuse_host_functions(
 ) -> None:
     """TileUnsupportedFeatureError, at the call, for a function of the host alone that the ``kernels`` of a module lead
     to. ``texts`` are the files of the user, ``defines`` the compiler's macros."""
-    calls = parts_of(llvm).calls
+    parts, source = parts_of(llvm), Source(llvm, texts, defines)
+    constants = {name: names_in(v.rest) for name, v in parts.variables.items() if v.kind == "constant"}
+    tables = {name: named & parts.calls.keys() for name, named in constants.items() if not name.startswith("_ZT")}
+    calls = {name: named.union(*(tables[t] for t in named & tables.keys())) for name, named in parts.calls.items()}
     called = called_from(calls, kernels) - set(kernels)
-    source = Source(llvm, texts, defines)
     for symbol in sorted(called):
         function = source.function_without(space, symbol)
         if function is None:
             continue
-        for caller in sorted(called | set(kernels)):
-            at = source.call(caller, symbol)
-            if at is not None:
-                raise TileUnsupportedFeatureError(
-                    f"{source_name(caller)}() {space.kind} and calls {function}(), which is for the host alone; "
-                    f"declare it {space.advice}, or constexpr",
-                    source.declaration(symbol) if at is UNKNOWN else at,  # a header of ours calls it
-                )
+        ways = [*sorted(name for name in tables if symbol in tables[name]), symbol]
+        callers = [name for name in sorted(called | set(kernels)) if symbol in calls[name]]
+        found = [("calls", source.call(name, symbol), name) for name in callers]
+        found += [("has a pointer to", source.use(name, way), name) for name in callers for way in ways]
+        verb, at, caller = min((each for each in found if each[1] is not None), key=lambda each: each[1] is UNKNOWN)
+        raise TileUnsupportedFeatureError(
+            f"{source_name(caller)}() {space.kind} and {verb} {function}(), which is for the host alone; "
+            f"declare it {space.advice}, or constexpr",
+            source.declaration(symbol) if at is UNKNOWN else at,  # a header of ours calls it
+        )
 
 
 def refuse_direct_calls(llvm: str, kernels: Collection[str]) -> None:
@@ -166,6 +168,7 @@ class Source:
         self.functions = parts_of(llvm).functions
         self._masked = {file: _masked(each) for file, each in texts.items()}
         self._defines = [*(pair for each in texts.values() for pair in _defines_of(each)), *given]
+        self._spaces = spaces_of(self._masked.values())
         self._macros: dict[str, set[str]] = {}  # what each stands for, in any of the files
         for name, value in self._defines:
             if not name.startswith("__"):  # the toolkit's
@@ -199,13 +202,20 @@ class Source:
             return None
         if space.kind not in self._words:
             self._words[space.kind] = re.compile(rf"\b(?:{'|'.join(_words(space, self._defines))})\b")
-        words, declared = self._words[space.kind], False
+        words, declared, own = self._words[space.kind], False, self._definitions(symbol)
         for each in (self._masked[loc.file], *self._masked.values()):  # most say it where they are defined
-            for begin, head in _heads(each, function) if function in each else ():
-                if (words.search(head) or re.search(r"=\s*default\b", head)) and not _is_in_body(each, begin):
+            for found in declarations(each, function) if function in each else ():
+                says = words.search(found.head) or re.search(r"=\s*default\b", found.head)
+                if says and not found.is_in_body and self._may_be_of(found, own):
                     return None  # a body can say nothing new of a function
                 declared = True
         return function if declared and not words.search(self._head_at(loc)) else None
+
+    def _may_be_of(self, found: Declaration, own: Collection[Declaration]) -> bool:
+        """Whether a declaration may be of a function that is defined by one of ``own``."""
+        if not own or any("namespace" in value for _, value in self._defines):  # macros have made it, or where it is
+            return True
+        return any(found.may_be_of(each, *self._spaces) for each in own)
 
     def is_lambda(self, symbol: str) -> bool:
         """Whether a function is the body of a lambda of the user."""
@@ -217,7 +227,7 @@ class Source:
         """What stands at a place of a file up to a body, of which a macro may have made a declaration."""
         text = self._masked[loc.file]
         start = self._start_of(loc)
-        begin, body = _begin(text, start), re.compile(r"[;{]").search(text, start)
+        begin, body = declaration_begin(text, start), re.compile(r"[;{]").search(text, start)
         return text[begin : body.start() if body is not None else len(text)]
 
     def _start_of(self, loc: Loc) -> int:
@@ -226,19 +236,24 @@ class Source:
 
     def is_for_devices(self, symbol: str) -> bool:
         """Whether a function of the user is defined with ``__device__``."""
-        return any(_DEVICE.search(head) for head in self._definitions(symbol))
+        return any(_DEVICE.search(self._expanded(each.head)) for each in self._definitions(symbol))
 
     def is_for_device_alone(self, symbol: str) -> bool:
         """Whether a function of the user is defined with ``__device__``, and no word makes it callable elsewhere."""
-        return any(_DEVICE.search(head) and not _ELSEWHERE.search(head) for head in self._definitions(symbol))
+        heads = (self._expanded(each.head) for each in self._definitions(symbol))
+        return any(_DEVICE.search(head) and not _ELSEWHERE.search(head) for head in heads)
 
-    def _definitions(self, symbol: str) -> Iterable[str]:
-        """What stands before the body of a function of the user, and what its macros may stand for."""
+    def _definitions(self, symbol: str) -> list[Declaration]:
+        """What is declared by the name of a function of the user in the line that defines it, of what other functions
+        have in their names if there are several."""
         loc, name = self.declaration(symbol), self.name(symbol)
         if not name or loc is None or not loc.line or loc.file not in self._masked:
-            return ()
+            return []
         end = self._start_of(replace(loc, line=loc.line + 1))
-        return (self._expanded(head) for _, head in _heads(self._masked[loc.file], name, self._start_of(loc), end))
+        found = list(declarations(self._masked[loc.file], name, self._start_of(loc), end))
+        told = [each for each in found if all(f"{len(space)}{space}" in symbol for space in each.path)]
+        longest = max((len(each.path) for each in told), default=0)
+        return [each for each in told if len(each.path) == longest] or found
 
     def is_for_hosts_alone(self, symbol: str) -> bool:
         """Whether a function of the C++ library is an algorithm, or makes random numbers, and is not constexpr."""
@@ -329,10 +344,10 @@ class Source:
         # Others may be declared in the line; what a macro makes of a name is not found there.
         named = re.compile(rf"\b{re.escape(fields['name'])}\b|$", re.M).search(text, start)
         at = start if named is None else named.start()
-        end, begin, before, form = re.compile(r"[;{}]").search(text, at), _begin(text, at), at, _BEFORE_NAME
+        end, begin, before, form = re.compile(r"[;{}]").search(text, at), declaration_begin(text, at), at, _BEFORE_NAME
         while text[begin - 1 : begin] == "}" and form.fullmatch(text, begin, before):  # of a value, or a class
             before, form = opening(text, begin - 1), _BEFORE_BRACES
-            begin = _begin(text, before)
+            begin = declaration_begin(text, before)
         return self._expanded(text[begin : end.start() if end is not None else len(text)])
 
     def use(self, user: str, name: str) -> Loc:
@@ -374,11 +389,6 @@ def _defines_of(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((m[1], m[2]) for m in _DEFINE.finditer(text))
 
 
-def _begin(masked: str, position: int) -> int:
-    """Where a declaration begins, or where a part of one that ends with a brace has ended."""
-    return max(masked.rfind(c, 0, position) for c in ";{}") + 1
-
-
 def _words(space: Space, defines: Sequence[tuple[str, str]]) -> list[str]:
     """What says that a function is for devices: keywords, and macros that have them."""
     found = list(space.words)
@@ -386,20 +396,3 @@ def _words(space: Space, defines: Sequence[tuple[str, str]]) -> list[str]:
         known = re.compile(rf"\b(?:{'|'.join(found)})\b")
         found += [name for name, value in defines if known.search(value) and name not in found]
     return found
-
-
-def _is_in_body(masked: str, position: int) -> bool:
-    """Whether what stands at ``position`` is in the body of a function, and in no class there."""
-    around = sorted((start for start, end in pairs(masked, "{}").items() if start < position <= end), reverse=True)
-    heads = [masked[_begin(masked, start) : start] for start in around]
-    return any(")" in head for head in itertools.takewhile(lambda head: not _CLASS.search(head), heads))
-
-
-def _heads(masked: str, function: str, begin: int = 0, end: int = sys.maxsize) -> Iterable[tuple[int, str]]:
-    """The declarations of ``function`` in a part of a text, up to their bodies, and where each begins; its calls are
-    like them and say nothing."""
-    named = re.compile(rf"(?<![\w.]){re.escape(function)}\s*(?:<[^<>;{{}}]*>\s*)?\(")
-    for match in named.finditer(masked, begin, min(end, len(masked))):
-        start = _begin(masked, match.start())
-        body = re.compile(r"[;{]").search(masked, match.end())
-        yield start, masked[start : body.start() if body is not None else len(masked)]

@@ -41,6 +41,7 @@ _TO_PCH = ("-x", "c++-header", *_COMMON)
 _FLAGS = (
     "-D__CUDA_ARCH__=900",  # as what programs are told of the device here
     *("-target", "x86_64-linux-gnu", "-fno-builtin", "-ffp-contract=off", "-fno-discard-value-names"),
+    *("-Xclang", "-mno-constructor-aliases"),  # so that each constructor that is called has a body
     *("-gcolumn-info", f"-fdebug-compilation-dir={COMPILATION_DIR}"),
     *("-Wc++11-narrowing", "-Wno-error=c++11-narrowing"),
 )
