@@ -25,6 +25,7 @@ KEPT_ROWS = "kept_rows"  # and of one whose loops read rows again: which paramet
 MULTICAST_PAYS = "multicast_pays"  # and of one with operands whose rows do not start on sectors of the L2 cache
 BLOCKS_OF_CTA = "blocks_of_cta"  # and of one whose CTAs run several blocks of the grid: how many
 CTAS_OF_BLOCK = "ctas_of_block"  # and of one whose blocks are run by several CTAs, not in a cluster: by how many
+STORED_ONCE = "stored_once"  # and of which parameters a block stores no element more than once: their numbers
 MAX_WARPS = 32
 
 _ALIKE = (

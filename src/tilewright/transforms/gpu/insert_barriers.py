@@ -15,7 +15,7 @@ from tilewright.analysis.memory_dependence import DependenceWalk
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import ACQUIRES, RELEASES
-from tilewright.ir.gpu_stage import num_warps
+from tilewright.ir.gpu_stage import STORED_ONCE, num_warps
 from tilewright.ir.layouts import LANES, WARP, LinearLayout
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import For, LoopOp
@@ -46,7 +46,8 @@ class InsertBarriers(InPlacePass):
 
     Tile IR has memory ops take effect in program order; in the gpu stage the elements of a tile belong to threads that
     do not wait for each other. Accesses depend on each other when one writes and their memory may overlap: bytes of
-    shared memory, arrays in global memory. An element that both access through the same pointers has one thread.
+    shared memory, arrays in global memory. An element that both access through the same pointers has one thread; what
+    a block stores no more than once (``STORED_ONCE``) no store waits for.
     Where warps are specialized, the barriers are of those that have tiles; rings have barriers of their own. Where
     each of two warp groups has bytes of its own, it waits for itself alone. Iterations that have the next slot of a
     ring of copies meet after as many as there are copies.
@@ -93,6 +94,7 @@ class _Access:
     high: int = 0
     pointers: Value | None = None  # through which each element is accessed by one thread, in this iteration
     atomic: bool = False
+    once: bool = False  # stores what no other op of the block stores, nor in another iteration
     everything: bool = False  # orders all of global memory
     group: int | None = None  # the bit of an offset by which the bytes of warp groups differ, which are apart
     group_done: bool = False  # the warp groups have waited since, each for itself
@@ -118,7 +120,7 @@ class _Access:
             return True
         if self.pointers is not None and self.pointers is other.pointers:
             return False
-        if self.atomic and other.atomic:
+        if (self.atomic and other.atomic) or (self.once and other.once and self.root is other.root):
             return False
         return self.root is None or other.root is None or self.root is other.root
 
@@ -206,6 +208,8 @@ class _Dependences(DependenceWalk[_Pending]):
         self.needed: set[Op] = set()
         self.needed_by_group: set[Op] = set()
         self._alias = AnalysisManager(function).get(AliasAnalysis)
+        once = function.hints.get(STORED_ONCE, ())
+        self._once = {function.body.args[i] for i in once} if isinstance(once, tuple) else set()
         self.walk(function.body, _Pending())
 
     def enter(self, loop: LoopOp, state: _Pending) -> None:
@@ -284,7 +288,8 @@ class _Dependences(DependenceWalk[_Pending]):
             order = op.memory_order
             writes = bool(op.spec.effect & Effect.WRITE)
             everything = order in RELEASES or order in ACQUIRES
-            yield _Access(writes or everything, root, 0, 0, op.ptrs if alone else None, atomic, everything)
+            once = writes and root in self._once
+            yield _Access(writes or everything, root, 0, 0, op.ptrs if alone else None, atomic, once, everything)
 
 
 def _group(op: memory.SharedMemoryOp | memory.AsyncCopy) -> int | None:

@@ -11,11 +11,13 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import DType, int32, int64
 from tilewright.ir.enums import CmpPredicate, MemoryOrder, MemoryScope, PaddingMode
+from tilewright.ir.gpu_stage import STORED_ONCE
 from tilewright.ir.ops import memory
-from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min, Mul, Sub
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min, Mul, Shr, Sub
 from tilewright.ir.ops.shape import Broadcast, Iota, PtrOffset, Reshape, constant_of
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 from tilewright.transforms.base import InPlacePass
+from tilewright.transforms.gpu.put_order import stored_once
 
 _OF_VIEWS = (memory.MakeTensorView, memory.MakePartitionView, memory.ViewMemoryOp)
 
@@ -32,7 +34,9 @@ class LowerViews(InPlacePass):
 
     def change(self, function: Function) -> bool:
         lowering = _Lowering(function)
-        ops = function.ops_of(_OF_VIEWS)
+        ops, args = function.ops_of(_OF_VIEWS), function.body.args
+        if once := sorted(args.index(root) for root in stored_once(function) if root in args):
+            function.hints[STORED_ONCE] = tuple(once)
         for op in ops:
             lowering.lower(op)
         for op in reversed(ops):  # when nothing uses the views any more
@@ -91,11 +95,12 @@ class _Lowering:
         all)."""
         base, mask = view.base, None
         wide = _offset_dtype(view, t)
-        offsets: Value | None = None
-        for k, (axis, n) in enumerate(zip(t.order, t.tile_shape)):
+        for k in sorted(range(len(t.order)), key=lambda k: op.indices[k].block is op.block):  # invariants first
             start = _start(op.indices[k], t.steps[k], b)
             if constant_of(start) != 0:
-                base = b.emit(PtrOffset, base, _times(b, start, view.strides[axis]), in_array=False)
+                base = b.emit(PtrOffset, base, _times(b, start, view.strides[t.order[k]]), in_array=False)
+        offsets: Value | None = None
+        for k, (axis, n) in enumerate(zip(t.order, t.tile_shape)):
             if n > 1:
                 along = _line(b, n, k, len(shape), wide)
                 if view.strides[axis] != 1:
@@ -104,21 +109,26 @@ class _Lowering:
                 spread = _spread(b, along, shape)
                 offsets = spread if offsets is None else b.emit(Add, offsets, spread)
             if not op.promised[k]:
-                inside = self._inside(op, k, start, view.shape[axis], shape, b)
+                inside = self._inside(op, k, view.shape[axis], shape, b)
                 mask = inside if mask is None else b.emit(And, mask, inside)
         pointers = b.splat(base, shape)
         return pointers if offsets is None else b.emit(PtrOffset, pointers, offsets), mask
 
     def _inside(
-        self, op: memory.ViewMemoryOp, k: int, start: Value, extent: Value | int, shape: tuple[int, ...], b: Builder
+        self, op: memory.ViewMemoryOp, k: int, extent: Value | int, shape: tuple[int, ...], b: Builder
     ) -> Value:
         """Which elements of a tile of ``shape`` lie in the array along axis ``k``: 0 <= start + i < extent.
 
         Positions are relative to the tile, i < extent - start, and that is clamped to 0 and the extent of the tile: so
-        elements are compared in 32 bits. One that is alone is compared as a scalar.
+        elements are compared in 32 bits. One that is alone is compared as a scalar. Where all of that has 32 bits, see
+        ``_narrow``.
         """
-        n = op.view.partition.tile_shape[k]
+        t, index = op.view.partition, op.indices[k]
+        n = t.tile_shape[k]
         line = None if n == 1 else _line(b, n, k, len(shape), int32)
+        if n == t.steps[k] and t.view.index_dtype is int32 and index.tile.element is int32:
+            return self._narrow(index, extent, n, line, shape, b)
+        start = _start(index, t.steps[k], b)
 
         def compared(bound: Value | int, predicate: CmpPredicate) -> Value:
             end = _integer(b, bound, int64)
@@ -131,6 +141,24 @@ class _Lowering:
         inside = compared(extent, CmpPredicate.LT)
         if self.ranges.range(op.indices[k])[0] < 0:
             inside = b.emit(And, inside, compared(0, CmpPredicate.GE))
+        return b.splat(inside, shape) if line is None else _spread(b, inside, shape)
+
+    def _narrow(
+        self, index: Value, extent: Value | int, n: int, line: Value | None, shape: tuple[int, ...], b: Builder
+    ) -> Value:
+        """See ``_inside``, of the tile ``index`` of those of ``n`` that follow each other, in 32 bits: one behind all
+        others counts as the first of these, which ends no more than ``n`` behind the last element."""
+        end, one = _integer(b, extent, int32), b.constant(1, int32)
+        if line is None:
+            inside = b.emit(Cmp, index, end, predicate=CmpPredicate.LT)
+        else:
+            tiles = b.emit(Add, b.emit(Shr, b.emit(Sub, end, one), b.constant(n.bit_length() - 1, int32)), one)
+            start = b.emit(Mul, b.emit(Min, index, tiles), b.constant(n, int32))
+            left = b.emit(Sub, end, start)  # modulo 2 ** 32, as what is left is more than -2 ** 31
+            inside = b.emit(Cmp, line, b.splat(left, line.tile.shape), predicate=CmpPredicate.LT)
+        if self.ranges.range(index)[0] < 0:
+            after = b.emit(Cmp, index, b.constant(0, int32), predicate=CmpPredicate.GE)
+            inside = b.emit(And, inside, b.splat(after, inside.tile.shape) if inside.tile.rank else after)
         return b.splat(inside, shape) if line is None else _spread(b, inside, shape)
 
 
