@@ -22,9 +22,11 @@ from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.ir.rewrite import clone_function
 from tilewright.ir.types import TileType
+from tilewright.transforms import pipelines
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.bounds_check_elimination import BoundsCheckElimination
 from tilewright.transforms.clip_views import ClipViews
+from tilewright.transforms.cse import CommonSubexpressions
 from tilewright.transforms.gpu.sink_loads import SinkLoads
 from tilewright.transforms.pipelines import OPTIMIZE, run_passes
 
@@ -122,6 +124,27 @@ def test_what_passes_are_given_stays(seed: int) -> None:
     first = print_function(run_passes(function, (ClipViews(), *OPTIMIZE)))
     assert print_function(function) == text != first
     assert print_function(run_passes(function, (ClipViews(), *OPTIMIZE))) == first
+
+
+def test_a_copy_that_passes_leave_as_it_was_serves_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies: list[Function] = []
+
+    def cloned(function: Function) -> Function:
+        copies.append(clone_function(function))
+        return copies[-1]
+
+    monkeypatch.setattr(pipelines, "clone_function", cloned)
+    promising = parse_function(FUNCTION.replace("PROMISED", "true"))
+    text = print_function(promising)
+    for _ in range(2):
+        assert run_passes(promising, (CommonSubexpressions(),)) is promising
+    promising.hints["num_ctas"] = 2  # of which passes may know more by now
+    first = run_passes(promising, (CommonSubexpressions(), ClipViews()))
+    assert first is copies[0] and first.hints == {"num_ctas": 2}
+    assert len(copies) == 1 and not promising.analyses
+    assert print_function(run_passes(promising, (ClipViews(),))) == print_function(first)
+    del promising.hints["num_ctas"]
+    assert len(copies) == 2 and print_function(promising) == text
 
 
 def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:

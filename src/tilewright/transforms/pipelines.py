@@ -65,12 +65,24 @@ def run_passes(
         elif made is not function:
             p.apply(made)
         else:
-            copied = clone_function(function) if copied is None else copied
-            made = copied if p.apply(copied) else function
+            copied = _copy(function) if copied is None else copied
+            if p.apply(copied):
+                made, copied = copied, None
         after_pass(p.name, made)
         if verified and rules is not None:
             rules(made)
+    if copied is not None:  # nothing has changed it
+        AnalysisManager(function).provide(_copy, copied)
     return made
+
+
+def _copy(function: Function) -> Function:
+    """A copy of ``function``: one that passes have left as it was, if there is one."""
+    found: Function | None = function.analyses.pop((_copy, ()), None)
+    if found is None:
+        return clone_function(function)
+    found.hints = dict(function.hints)
+    return found
 
 
 def optimize(function: Function) -> Function:

@@ -78,6 +78,7 @@ def shared_layout(source: LinearLayout, target: LinearLayout, element_bytes: int
     return _swizzled(source, target, element_bytes, [], 0), 1
 
 
+@functools.lru_cache(maxsize=1024)
 def copy_layout(source: LinearLayout, target: LinearLayout, element_bytes: int, vector: int) -> LinearLayout:
     """As ``shared_layout``; ``source`` stores ``vector`` registers side by side, and ``target`` loads these where a
     thread has them, too, else single elements, or 8 rows of 16 bytes at once, where ``ldmatrix`` transposes them."""

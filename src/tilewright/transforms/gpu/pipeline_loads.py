@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.gpu.layout_conversion import copy_layout
@@ -84,8 +84,8 @@ class PipelineLoads(InPlacePass):
         alias = AnalysisManager(function).get(AliasAnalysis)
         loops = {op: loads for op in function.ops_of(For) if (loads := _operand_loads(op, alias, self.rounds))}
         staged = {op: (found, stages) for op, found in loops.items() if (stages := self._stages(op, found)) >= 2}
-        rows = {} if self.stages else _row_loads(function)
-        staged |= {op: (x, n) for op, x in rows.items() if (n := _stages_of_rows(op, x, self.blocks)) > 1}
+        rows = {} if self.stages else {op: _Rows.of(op, loads) for op, loads in _row_loads(function).items()}
+        staged |= {op: ([*x.loads], n) for op, x in rows.items() if (n := x.stages(self.blocks)) > 1}
         deeper = tuple(_deeper_rows(rows, n) for n in _FEW_CTAS)
         if not any(deeper) and not self.stages and any(_is_shallow(op, x) for op, x in loops.items()):
             deeper = (2 * STAGES,) * _FEW_BLOCKS
@@ -170,22 +170,31 @@ def _is_alone(loop: For) -> bool:
 _Path = tuple["Permute | Reshape | Cast", ...]  # ops that give a tile another shape, or round its elements
 
 
-def _stages_of_rows(loop: For, loads: Sequence[OperandLoad], blocks: int) -> int:
-    """The stages of ``loop``, without MMA ops, with these loads, of which an SM has so many ``blocks`` (0: many)."""
-    loaded = sum(x.type.bytes for x in loads)
-    few = min(_UNDER_WAY // (blocks * loaded), _MOST_STAGES) if blocks else 0
-    ctas = max(ctas_of_sm(registers_of(loop.body), max(x.source.size(WARP) for x in loads)), 1)
-    if min(ctas, blocks or ctas) > _PAIR and not all(_is_zero(x.op.padding) for x in loads):
-        return 1
-    if 3 * loaded <= _THREE:
-        return max(few, 3)
-    return max(few, min(_ROOM // (ctas * loaded), _ENOUGH), 2 if 2 * loaded <= _TWO else 1)
+class _Rows(NamedTuple):
+    """Loads of a loop without MMA ops, and for how many CTAs an SM has room with that."""
+
+    loads: Sequence[OperandLoad]
+    bytes: int
+    ctas: int
+
+    @classmethod
+    def of(cls, loop: For, loads: Sequence[OperandLoad]) -> _Rows:
+        ctas = ctas_of_sm(registers_of(loop.body), max(x.source.size(WARP) for x in loads))
+        return cls(loads, sum(x.type.bytes for x in loads), max(ctas, 1))
+
+    def stages(self, blocks: int) -> int:
+        """How many stages the loop has, if an SM has so many ``blocks`` (0: many)."""
+        few = min(_UNDER_WAY // (blocks * self.bytes), _MOST_STAGES) if blocks else 0
+        if min(self.ctas, blocks or self.ctas) > _PAIR and not all(_is_zero(x.op.padding) for x in self.loads):
+            return 1
+        if 3 * self.bytes <= _THREE:
+            return max(few, 3)
+        return max(few, min(_ROOM // (self.ctas * self.bytes), _ENOUGH), 2 if 2 * self.bytes <= _TWO else 1)
 
 
-def _deeper_rows(rows: Mapping[For, Sequence[OperandLoad]], blocks: int) -> int:
+def _deeper_rows(rows: Mapping[For, _Rows], blocks: int) -> int:
     """The stages that loops with these loads have with so many ``blocks`` on an SM; 0 if no more than with many."""
-    stages = [n for op, x in rows.items() if (n := _stages_of_rows(op, x, blocks)) > _stages_of_rows(op, x, 0)]
-    return max(stages, default=0)
+    return max((n for x in rows.values() if (n := x.stages(blocks)) > x.stages(0)), default=0)
 
 
 def _row_loads(function: Function) -> dict[For, list[OperandLoad]]:
