@@ -69,6 +69,11 @@ ILL_FORMED = {
         f"{I8} ct::where(x > 1, x, x);",
         "no member named 'where' in namespace 'cuda::tiles'; write ct::select",
     ),
+    "an atomic operation of other languages": ("ct::atomic_exchange(p, n);", "; write ct::atomic_xchg"),
+    "an atomic operation without an order": (
+        "ct::atomic_add(p, n);",
+        ": the memory order is missing; write one behind",
+    ),
     "an enumerator": (f"{F8} ct::add(f, f, ct::round_toward_zero);", "; write ct::round_toward_zero_t{}"),
     "load of void": ("void* v = p; ct::load(v);", "loadable_tile"),
     "offset of void": ("void* v = p; v + ct::iota<ct::tile<int, ct::shape<4>>>();", "points_to_object"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import textwrap
 from dataclasses import dataclass
@@ -255,6 +256,33 @@ def test_callees_that_cannot_be_hashed() -> None:
         """,
         ct.TileTypeError, 3, 11, "tuple",
     )  # fmt: skip
+
+
+def test_a_loop_over_a_range_of_the_host() -> None:
+    text = str(traced("def k(a, n):\n    for i in ct.static_eval(range(2, 9, 3)):\n        ct.store(a, (i,), 1.0)\n"))
+    assert text == str(traced("def k(a, n):\n    for i in range(2, 9, 3):\n        ct.store(a, (i,), 1.0)\n"))
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "column", "words"),
+    [
+        ("x = {i: 1 for i in range(3)}", ct.TileSyntaxError, 8, "use a tuple, or ct.static_eval"),
+        ("x = n + 2j", ct.TileTypeError, 12, "no complex values; keep the parts apart"),
+        ("x = b'abc'", ct.TileTypeError, 8, "no bytes values; load them from an array of uint8"),
+        ("x = 'abc'[n]", ct.TileTypeError, 8, "the index of a string must be a constant"),
+        ("x = 'abc'[3]", ct.TileTypeError, 8, "out of range for a string of 3"),
+        ("x = ct.minimum(n, None)", ct.TileTypeError, 8, "minimum() needs tiles or numbers, not None"),
+        ("async def f(): pass", ct.TileSyntaxError, 4, "no async functions; write def"),
+    ],
+)
+def test_what_is_not_there_names_what_is(line: str, error: type[ct.TileError], column: int, words: str) -> None:
+    refused(f"def k(a, n):\n    {line}\n", error, 2, column, words)
+
+
+@pytest.mark.skipif(not hasattr(ast, "TryStar"), reason="since Python 3.11")
+def test_groups_of_exceptions() -> None:
+    source = "def k(a, n):\n    try:\n        pass\n    except* ValueError:\n        pass\n"
+    refused(source, ct.TileSyntaxError, 2, 4, "no 'try': nothing can be raised")
 
 
 def test_yield_in_a_static_iterable() -> None:

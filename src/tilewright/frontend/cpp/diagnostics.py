@@ -185,6 +185,8 @@ _ALSO_CALLED |= {
     "bitcast": "element_bitcast",
     "broadcast_to": "broadcast",
     "program_id": "bid",
+    "atomic_cas": "atomic_compare_exchange",
+    "atomic_exchange": "atomic_xchg",
 }
 _NO_MEMBER = re.compile(r"no (?:member|type|template) named '(\w+)' in namespace 'cuda::tiles'")
 _ENUMERATOR = re.compile(r"(?:round|propagate|suppress)_\w+")
@@ -463,6 +465,8 @@ class Candidate:
         given = re.search(r"invalid explicitly-specified argument for template parameter ('\w+')", self.note)
         if given is not None:
             return f"what is given for {given[1]} is no constant that is known at compile time, or of another kind"
+        if "argument 'Order'" in self.note:
+            return "the memory order is missing; write one behind the values, such as ct::memory_order_relaxed_t{}"
         if re.search("ignored: (?:could not match|couldn't infer)", self.note):
             return self.note.partition(": ")[2]
         return self.note.partition(" not viable: ")[2].partition(";")[0] if alone else ""

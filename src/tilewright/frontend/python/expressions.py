@@ -33,7 +33,8 @@ def _constant(t: Tracer, node: ast.Constant) -> Any:
     if isinstance(value, (bytes, complex)) or value is Ellipsis:
         if value is Ellipsis:
             return value
-        t.fail(f"tile code has no {type(value).__name__} values")
+        instead = "load them from an array of uint8" if isinstance(value, bytes) else "keep the parts apart"
+        t.fail(f"tile code has no {type(value).__name__} values; {instead}")
     try:
         check_range(value)
     except FoldError as e:
@@ -275,9 +276,9 @@ EXPRESSIONS: dict[type[ast.expr], Callable[[Any, Any], Any]] = {
     ast.Dict: rejected("dict displays; use keyword arguments or a frozen dataclass"),
     ast.ListComp: rejected("list comprehensions; write tuple(... for ... in ct.static_iter(...)) or a for loop"),
     ast.SetComp: rejected("set comprehensions; write tuple(... for ... in ct.static_iter(...))"),
-    ast.DictComp: rejected("dict comprehensions"),
+    ast.DictComp: rejected("dict comprehensions; use a tuple, or ct.static_eval"),
     ast.NamedExpr: rejected("assignment expressions (:=); write the assignment as a statement of its own"),
-    ast.Await: rejected("'await'"),
+    ast.Await: rejected("'await'; call the function"),
     ast.Yield: rejected("'yield' outside context managers; return a value instead"),
     ast.YieldFrom: rejected("'yield from'; return a value instead"),
 }

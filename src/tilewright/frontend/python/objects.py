@@ -261,20 +261,21 @@ def subscript(t: ValueSemantics, value: Any, index: Any) -> Any:
 
 
 def _item(t: ValueSemantics, value: Any, index: Any) -> Any:
+    kind = "string" if isinstance(value, str) else "tuple"
     if isinstance(index, Tile) and index.constant is not None:
         index = index.constant
     if isinstance(index, Tile):
-        t.fail("the index of a tuple must be a constant; a run-time index needs an array and ct.gather")
+        t.fail(f"the index of a {kind} must be a constant; a run-time index needs an array and ct.gather")
     if isinstance(index, slice):
         bounds = (index.start, index.stop, index.step)
         parts = tuple(p.constant if isinstance(p, Tile) and p.constant is not None else p for p in bounds)
         if all(p is None or isinstance(p, int) for p in parts) and parts[2] != 0:
             return value[slice(*parts)]
-        t.fail("the bounds of a slice of a tuple must be integer constants")
+        t.fail(f"the bounds of a slice of a {kind} must be integer constants")
     if not isinstance(index, int):
-        t.fail(f"the index of a tuple must be an integer, not {describe(index)}")
+        t.fail(f"the index of a {kind} must be an integer, not {describe(index)}")
     if not -len(value) <= index < len(value):
-        t.fail(f"index {index} is out of range for a tuple of {len(value)}")
+        t.fail(f"index {index} is out of range for a {kind} of {len(value)}")
     return value[index]
 
 

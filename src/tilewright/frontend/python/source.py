@@ -112,7 +112,7 @@ def _source(code: types.CodeType, filename: str) -> Source:
             if is_async
             else "is not here any more: the file has changed since it was imported"
         )
-        raise TileSyntaxError(f"{name}() {fault}", Loc(filename, first))
+        raise TileSyntaxError(f"{name}() {fault}", Loc(filename, first, _indentation(lines[0]) if is_async else 0))
     indent = _indentation(lines[0])
     text = textwrap.dedent("".join(lines))
     return Source(node, filename, first, indent, tuple(text.splitlines()), name)

@@ -89,6 +89,8 @@ def _for(t: Tracer, node: ast.For) -> bool:
         return static.unroll(t, node, items)
     value = t.eval(node.iter)
     t.locate(node.iter)
+    if isinstance(value, range):  # of ct.static_eval
+        value = t.call(range, (value.start, value.stop, value.step), {})
     if not isinstance(value, Range):
         what = describe(value)
         advice = (
@@ -153,7 +155,10 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Any, Any], bool]] = {
     ast.With: context_managers.with_statement,
     ast.Raise: static.raise_statement,
     ast.Assert: rejected("'assert'; use ct.assert_(condition, message), or ct.static_assert for constants"),
-    ast.Try: rejected("'try': nothing can be raised at run time"),
+    **dict.fromkeys(
+        (ast.Try, getattr(ast, "TryStar", ast.Try)),
+        rejected("'try': nothing can be raised at run time; test with if, or leave it out"),
+    ),
     ast.ClassDef: rejected("class definitions; define a frozen dataclass at module level"),
     ast.Import: rejected("'import'; import at module level"),
     ast.ImportFrom: rejected("'import'; import at module level"),
@@ -161,7 +166,7 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Any, Any], bool]] = {
     ast.Nonlocal: rejected("'nonlocal'; return the value instead"),
     ast.Delete: rejected("'del'; leave it out: tiles that are not used any more cost nothing"),
     ast.Match: rejected("'match'; write if and elif"),
-    ast.AsyncFunctionDef: rejected("async functions"),
-    ast.AsyncFor: rejected("'async for'"),
-    ast.AsyncWith: rejected("'async with'"),
+    ast.AsyncFunctionDef: rejected("async functions; write def"),
+    ast.AsyncFor: rejected("'async for'; write for"),
+    ast.AsyncWith: rejected("'async with'; write with"),
 }

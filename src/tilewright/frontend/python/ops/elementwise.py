@@ -204,7 +204,7 @@ def _extremum(name: str) -> OpBuilder:
             return folded(ctx, lambda a, b: _choose(function, propagate, a, b), name, x, y)
         for v in (x, y):
             if not isinstance(v, Tile) and not is_number(v):
-                ctx.fail(f"{name}() needs tiles or numbers, not {describe(v)}")
+                ctx.fail(f"{name}imum() needs tiles or numbers, not {describe(v)}")
         a, b = promote(ctx, x, y)
         if a.dtype.is_restricted:
             ctx.fail(f"{a.dtype} has no arithmetic; convert with .astype(ct.float32) first")
