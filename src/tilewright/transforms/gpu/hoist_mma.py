@@ -159,7 +159,9 @@ class _Order:
             return [o for o in before if op.acc in o.operands]
         if isinstance(op, SharedLoad):
             return [o for o in self.left if isinstance(o, SharedStore) and o.buffer is op.buffer]
-        return [o for o in self.left if isinstance(op, Fetch) and isinstance(o, Fetch) and o.operands == op.operands]
+        if not isinstance(op, Fetch):
+            return []
+        return [o for o in self.left if isinstance(o, Fetch) and o.operands == op.operands]
 
     def _moves(self, op: Op, alias: AliasAnalysis) -> bool:
         if isinstance(op, (SharedLoad, SharedStore)) and isinstance(op.buffer.op, SharedAlloc):
