@@ -32,6 +32,28 @@ def test_masked_integers_go_by_float32() -> None:
     check(NarrowIntegers(), TEXT.format(mask=(1 << 25) - 1, cast=direct), TEXT.format(mask=(1 << 25) - 1, cast=direct))
 
 
+NUMBERS = """
+func @f(%n: i32 = "x".shape.0, %k: i32 = "k".scalar) {{
+  %b = bid() {{axis = 0}} : i32
+  %c = constant() {{value = {most}, type = !i32}} : i32
+  %m = {op}(%b, %n) {{rounding = RoundingMode.{down}}} : i32
+  %q = {op}(%b, %k) {{rounding = RoundingMode.RM}} : i32
+  %r = {op}(%k, %n) {{rounding = RoundingMode.RM}} : i32
+  %s = {op}(%b, %c) {{rounding = RoundingMode.RM}} : i32
+  %u = {op}(%b, %n) {{rounding = RoundingMode.RP}} : i32
+  print([%m, %q, %r, %s, %u]) {{parts = (none, none, none, none, none), formats = ("", "", "", "", "")}}
+  return()
+}}
+"""
+
+
+@pytest.mark.parametrize("op", ["div", "rem"])
+def test_quotients_of_what_is_not_negative_are_rounded_to_zero(op: str) -> None:
+    """Those by constants are shifts."""
+    down, zero = (NUMBERS.format(op=op, most=16, down=mode) for mode in ("RM", "RZ"))
+    check(NarrowIntegers(), down, zero, names=False)
+
+
 @pytest.mark.parametrize("bits", [4, 20, 30])
 def test_results_are_those_of_the_reference(bits: int) -> None:
     """Halves of bytes, and numbers that float32 holds, or does not, where bf16 would be rounded twice."""
