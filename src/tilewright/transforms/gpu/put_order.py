@@ -37,10 +37,12 @@ def stored_apart(function: Function, puts: Set[_Put]) -> frozenset[_Put]:
 
 
 def stored_once(function: Function) -> frozenset[Value]:
-    """The arrays of which each element is stored no more than once by a block, by one op, as far as its views say."""
+    """The arrays of which each element is stored no more than once by a block, by one op in loops, as far as its view
+    says."""
     alias = AnalysisManager(function).get(AliasAnalysis)
     stores = [op for op in function.walk() if isinstance(op, MemoryOp) and alias.effect(op) & Effect.WRITE]
-    alone = stored_apart(function, {op for op in stores if isinstance(op, StoreView)})
+    looped = {op for op in stores if isinstance(op, StoreView) and any(isinstance(o, LoopOp) for o in op.ancestors)}
+    alone = stored_apart(function, looped)
     roots = [alias.underlying_object(op.address) for op in alone]
     kept = (root for op, root in zip(alone, roots) if roots.count(root) == 1 and _has_own_tiles(op))
     return frozenset(root for root in kept if root is not None)
