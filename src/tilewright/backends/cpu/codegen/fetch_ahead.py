@@ -31,7 +31,7 @@ from tilewright.ir.ops.shape import constant_of
 
 # Bytes of a tile: shorter ones are fetched well enough by processors, of longer ones several do not fit into a
 # second-level cache (benchmarks/results/cpu_notes.md).
-_SHORTEST, _LONGEST = 8 << 10, 512 << 10
+_SHORTEST, _LONGEST = 4 << 10, 512 << 10
 _SHORT_ROW = 1 << 10  # bytes
 _ROWS = 16  # that copies of short rows are fetched ahead: see there
 _NEAR = 16 << 10  # bytes of a tile of which two fit into a first-level cache
