@@ -14,7 +14,7 @@ from tilewright.backends.gpu.lowering.assembly import I32
 from tilewright.backends.gpu.lowering.context import Buffer, Context, Rule, unsupported
 from tilewright.backends.gpu.lowering.memory import RULES as MEMORY_RULES
 from tilewright.backends.gpu.lowering.memory import accessed, widest
-from tilewright.backends.gpu.lowering.words import packed_words, unpacked_words
+from tilewright.backends.gpu.lowering.words import exchanged_words, packed_words, unpacked_words
 from tilewright.ir.core import Op
 from tilewright.ir.effects import is_pure
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout
@@ -24,7 +24,7 @@ from tilewright.ir.ops.gpu.specialize import STAGING_WARPS, Restage
 from tilewright.ir.span import sums
 
 _ROW, _WORD = 16, 4  # bytes
-_AT_ONCE = 4  # instructions of those who have few registers
+_AT_ONCE = 2  # instructions of those who have few registers
 Instruction = tuple[list[list[int]], ir.Value, str]  # see ``Matrices.instructions``
 _CAPABILITY = 90  # of ``stmatrix``: PTX ISA
 
@@ -164,7 +164,8 @@ def _loads(
 
 
 def _restage(cx: Context, op: Restage) -> None:
-    """A few instructions at a time, as a warp that does not multiply has few registers.
+    """A few instructions at a time, as a warp that does not multiply has few registers, and the next ones are loaded
+    before these are stored.
 
     A matrix has every other row of the target, of which the first and the last ones are in the same banks: the upper
     lanes exchange theirs with the matrix of the rows between.
@@ -177,15 +178,23 @@ def _restage(cx: Context, op: Restage) -> None:
     first, second, last = along.rows
     apart = replace(along, rows=(first, second, last ^ written.bases(REGISTER)[along.matrices[0]]))
     load, stores = _loads(cx, source, across, transposed=True), [*apart.instructions(cx, target.address, item)]
-    b, upper = cx.builder, cx.builder.icmp_unsigned(">=", cx.lane, cx.i32(LANES // 2))
-    for i in range(0, len(stores), _AT_ONCE):
-        some = stores[i : i + _AT_ONCE]
-        values = {r: load(r) for words, _, _ in some for word in words for r in word}
-        for words, address, more in some:
-            held = packed_words(cx, [values[r] for word in words for r in word], target.type.dtype)
-            _store(cx, address, more, [b.select(upper, held[m ^ 1], x) for m, x in enumerate(held)])
+    upper = cx.builder.icmp_unsigned(">=", cx.lane, cx.i32(LANES // 2))
+    parts = [stores[i : i + _AT_ONCE] for i in range(0, len(stores), _AT_ONCE)]
+    loaded = _loaded(load, parts[0])
+    for part, following in zip(parts, [*parts[1:], []]):
+        held = [
+            exchanged_words(cx, [[loaded[r] for r in word] for word in words], target.type.dtype, upper)
+            for words, _, _ in part
+        ]
+        loaded = _loaded(load, following)
+        for (_, address, more), words in zip(part, held):
+            _store(cx, address, more, words)
     cx.asm("fence.proxy.async.shared::cta;")
     cx.asm(f"bar.sync {STAGERS}, {STAGING_WARPS * LANES};")
+
+
+def _loaded(load: Callable[[int], ir.Value], part: Sequence[Instruction]) -> dict[int, ir.Value]:
+    return {r: load(r) for words, _, _ in part for word in words for r in word}
 
 
 def _is_for_next_mma(op: SharedLoad) -> bool:

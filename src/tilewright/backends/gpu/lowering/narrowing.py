@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import math
 
+from llvmlite import ir
+
 from tilewright.analysis.gpu.clamps import largest
 from tilewright.analysis.gpu.target import TF32_ROUNDING
 from tilewright.analysis.mma_graph import is_only_multiplied
@@ -18,11 +20,12 @@ from tilewright.backends.gpu.lowering.context import Context, Registers, Rule
 from tilewright.backends.gpu.lowering.packed_arithmetic import is_by_words
 from tilewright.backends.gpu.lowering.scalars import FP8_CONVERSIONS
 from tilewright.backends.gpu.lowering.words import packed_words, rounded, unpacked_words, whole_word
-from tilewright.ir.core import Op
+from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, float8_e4m3fn, float8_e5m2, float32, tfloat32
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.arith import Add, Cast
 from tilewright.ir.ops.floats import Exp, Exp2
+from tilewright.ir.ops.gpu.tiles import ThreadReduce
 
 _EACH = 4  # elements of a word
 # The instruction saturates: beyond what rounds to the largest number e4m3 has NaN, and e5m2 is infinite, whose codes
@@ -39,9 +42,6 @@ _ANY = (
 )
 _KINDS = {float8_e4m3fn: ("e4m3", "gt", "0f43E80000"), float8_e5m2: ("e5m2", "ge", "0f47700000")}
 _MOST = {float8_e4m3fn: 464.0, float8_e5m2: 61439.0}  # of these and smaller ones none is beyond
-# Of numbers below 2, which the weights of a softmax are, in either format this bit is clear: none of them saturates.
-_LARGE = 0x40404040
-_FEWEST = 4  # words of a thread for which a branch pays
 
 
 def _cast(cx: Context, op: Cast) -> None:
@@ -63,15 +63,21 @@ def _to_eight_bits(cx: Context, op: Cast, values: Registers) -> Registers:
     weights = isinstance(op.x.op, (Exp, Exp2)) and is_only_multiplied(op.result)
     places = _places(len(values)) if weights else [*range(len(values))]
     ordered = [values[i] for i in places]
-    if not weights or len(ordered) < _FEWEST * _EACH:
-        made = narrowed_words(cx, ordered, op.dtype, largest(op.x))
+    exact = functools.partial(narrowed_words, cx, ordered, op.dtype)
+    if weights and (sums := _sums(cx, op.x)):
+        some = cx.any_lane([b.fcmp_unordered(">", x, ir.Constant(F32, _MOST[op.dtype])) for x in sums])
+        made = choose(b, some, exact, lambda: exact(0), likely=False)
     else:
-        small = narrowed_words(cx, ordered, op.dtype, 0)
-        some = cx.any_lane([b.icmp_unsigned("!=", b.and_(functools.reduce(b.or_, small), cx.i32(_LARGE)), cx.i32(0))])
-        made = choose(b, some, lambda: narrowed_words(cx, ordered, op.dtype), lambda: small, likely=False)
+        made = exact(largest(op.x))
     for i, x in zip(places, unpacked_words(cx, made, op.dtype)):
         found[i] = x
     return found
+
+
+def _sums(cx: Context, weights: Value) -> Registers:
+    """What a thread has added up of all ``weights``, none of which is negative: each is at most as large."""
+    reduced = [op for op in weights.users if isinstance(op, ThreadReduce) and op.results[0] in cx.values]
+    return next((cx.of(op.results[0]) for op in reduced if [type(o) for o in op.body.ops[:-1]] == [Add]), [])
 
 
 def converts_by_words(cx: Context, dtype: DType, values: Registers) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -13,6 +13,7 @@ from tilewright.backends.gpu.lowering.addresses import BaseOffset
 from tilewright.backends.gpu.lowering.assembly import F32, F64, I32, I64
 from tilewright.backends.gpu.lowering.context import Context, Registers, Rule, instruction, nothing, unsupported
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow
+from tilewright.backends.gpu.lowering.maxima import has_integer_maxima, integer_maxima
 from tilewright.backends.vector.types import resized
 from tilewright.ir.core import Block, Op
 from tilewright.ir.layouts import LANE, REGISTER, WARP
@@ -163,15 +164,33 @@ def combiner(cx: Context, body: Block) -> Callable[[Registers, Registers], Regis
     return combine
 
 
-def _thread_reduce(cx: Context, op: tiles.ThreadReduce) -> None:
-    layout = op.values[0].layout
-    values = [cx.of(v) for v in op.values]
+def _combined(
+    cx: Context, op: tiles.ThreadReduce, values: list[Registers], groups: Sequence[Sequence[int]]
+) -> list[Registers]:
+    """What the combiner of ``op`` gives for each of the ``groups`` of registers."""
     rows, combine = [], combiner(cx, op.body)
-    for group in op.groups():
+    for group in groups:
         found = [[x[r] for x in values] for r in group]
         while len(found) > 1:
             found = [combine(found[k], found[k + 1]) for k in range(0, len(found), 2)]
         rows.append(found[0])
+    return rows
+
+
+def _thread_reduce(cx: Context, op: tiles.ThreadReduce) -> None:
+    layout = op.values[0].layout
+    values, groups = [cx.of(v) for v in op.values], op.groups()
+    if has_integer_maxima(cx, op):
+        rows = [
+            [x]
+            for x in integer_maxima(
+                cx,
+                [[values[0][r] for r in group] for group in groups],
+                lambda: [x for (x,) in _combined(cx, op, values, groups)],
+            )
+        ]
+    else:
+        rows = _combined(cx, op, values, groups)
     # Groups that repeat others, in registers that hold the same elements, are left out.
     outer = [i for i, image in enumerate(layout.images(REGISTER)) if not image[op.axis]]
     chosen = sums(1 << n for n, bit in enumerate(outer) if not layout.free_mask(REGISTER) >> bit & 1)

@@ -214,15 +214,37 @@ def _gathered(cx: Context, elements: Sequence[ir.Value], dtype: ElementType) -> 
     found = [p for p in parts if p is not None and p.dtype is dtype]
     if len(found) != 4 or bytes_of(dtype) != 1:
         return None
-    if found[0].word is found[1].word and found[2].word is found[3].word:
-        taken = sum((p.index + (4 if k > 1 else 0)) << 4 * k for k, p in enumerate(found))
-        return assembly(cx.builder, f"prmt.b32 $0, $1, $2, {taken:#x};", [I32], [found[0].word, found[2].word])[0]
+    if (two := _of_two(found)) is not None:
+        return assembly(cx.builder, f"prmt.b32 $0, $1, $2, {two[2]:#x};", [I32], two[:2])[0]
     low, high = (a.index | 4 + b.index << 4 for a, b in (found[:2], found[2:]))
     text = (
         f"{{ .reg .b32 low, high; prmt.b32 low, $1, $2, {low:#x}; prmt.b32 high, $3, $4, {high:#x}; "
         "prmt.b32 $0, low, high, 0x5410; }"
     )
     return assembly(cx.builder, text, [I32], [p.word for p in found])[0]
+
+
+def _of_two(parts: Sequence[Part]) -> tuple[ir.Value, ir.Value, int] | None:
+    """The two words that have the first and the last two of four ``parts``, and which bytes these are."""
+    if parts[0].word is not parts[1].word or parts[2].word is not parts[3].word:
+        return None
+    taken = sum((p.index + (4 if k > 1 else 0)) << 4 * k for k, p in enumerate(parts))
+    return parts[0].word, parts[2].word, taken
+
+
+def exchanged_words(cx: Context, words: Sequence[Registers], dtype: DType, condition: ir.Value) -> Registers:
+    """Each of the ``words`` of four loaded bytes, or, where ``condition`` holds, the other one of its pair."""
+    b, found = cx.builder, []
+    for pair in zip(words[::2], words[1::2]):
+        one, other = (_of_two([cx.parts[x] for x in word]) for word in pair)
+        if one is None or other is None or one[:2] != other[:2]:
+            held = [packed_words(cx, word, dtype)[0] for word in pair]
+            found += [b.select(condition, held[1], held[0]), b.select(condition, held[0], held[1])]
+            continue
+        for mine, theirs in ((one[2], other[2]), (other[2], one[2])):
+            taken = b.select(condition, cx.i32(theirs), cx.i32(mine))
+            found += assembly(b, "prmt.b32 $0, $1, $2, $3;", [I32], [*one[:2], taken])
+    return found
 
 
 def _before_rounding(x: ir.Value) -> ir.Value:
