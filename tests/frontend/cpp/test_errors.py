@@ -74,6 +74,12 @@ ILL_FORMED = {
         "ct::atomic_add(p, n);",
         ": the memory order is missing; write one behind",
     ),
+    "a reduction without a dimension": (f"{F8} ct::sum(f);", "the dimension is missing; write it, as in ct::sum<0>(x)"),
+    "a type of no rounding mode": (
+        f"{F8} ct::add(f, f, ct::round_ties_to_away_t{{}});",
+        "no member named 'round_ties_to_away_t' in namespace 'cuda::tiles'",
+    ),
+    "an unsigned index": (f"{I8} ct::bid().x + x;", "would be narrowing; convert an operand"),
     "an enumerator": (f"{F8} ct::add(f, f, ct::round_toward_zero);", "; write ct::round_toward_zero_t{}"),
     "load of void": ("void* v = p; ct::load(v);", "loadable_tile"),
     "offset of void": ("void* v = p; v + ct::iota<ct::tile<int, ct::shape<4>>>();", "points_to_object"),

@@ -7,7 +7,7 @@
 # KERNELS are the functions of the library, each with the kernel that it is; INCLUDE_DIRECTORIES and COMPILE_DEFINITIONS
 # are those of the source file.
 if(NOT TILEWRIGHT)
-    find_program(TILEWRIGHT tilewright)
+    find_program(TILEWRIGHT tilewright HINTS "${CMAKE_CURRENT_LIST_DIR}/../../../../../../bin")
 endif()
 if(TILEWRIGHT AND NOT tilewright_COMPILER)
     execute_process(COMMAND "${TILEWRIGHT}" c++ -print-compiler OUTPUT_VARIABLE _found OUTPUT_STRIP_TRAILING_WHITESPACE

@@ -5,7 +5,8 @@
 # C and C++ are compiled by the Clang that it uses, so that all files of a program have one standard library.
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES TILEWRIGHT TILEWRIGHT_COMPILER TILEWRIGHT_COMPILER_VERSION)
 if(NOT TILEWRIGHT)
-    find_program(TILEWRIGHT tilewright REQUIRED)
+    # Beside the packages of an environment that is not activated.
+    find_program(TILEWRIGHT tilewright HINTS "${CMAKE_CURRENT_LIST_DIR}/../../../../../../bin" REQUIRED)
 endif()
 if(NOT TILEWRIGHT_COMPILER)
     execute_process(COMMAND "${TILEWRIGHT}" c++ -print-compiler OUTPUT_VARIABLE _found OUTPUT_STRIP_TRAILING_WHITESPACE

@@ -23,7 +23,7 @@ REQUIREMENTS = {
     "arithmetic_tile_convertible": "there is no arithmetic tile conversion between the operands",
     "arithmetic_tile_comparable": "there is no arithmetic comparison conversion between the operands",
     "has_arithmetic_common_type": "the element types have no arithmetic common type",
-    "converts_without_narrowing": "the conversion to the common element type would be narrowing",
+    "converts_without_narrowing": "the conversion to the common element type would be narrowing; convert an operand",
     "broadcasts_with": "the shapes are not mutual broadcast compatible",
     "mutual_shape_fits": "the mutual broadcast shape has more than 2^24 elements",
     "broadcasts_to": "the operand is not broadcastable to the shape",
@@ -145,12 +145,8 @@ _OPAQUE = {
 # Those that say more than what they consist of.
 _WHOLE = frozenset({"padding_available", "partition_index", "pointer_or_integral_tile", "layout_policy_for"})
 _EXPLICIT = "explicit constructor"
-_MISMATCHES = (
-    "couldn't infer",
-    "could not match",
-    _EXPLICIT,
-    "constraints not satisfied",
-)  # the more telling, the later
+# The more telling, the later.
+_MISMATCHES = ("couldn't infer", "could not match", _EXPLICIT, "constraints not satisfied")
 
 
 # Headers of CUDA that there are none of here, and what to do instead.
@@ -180,23 +176,23 @@ _REWORDED = (
 # What we call what others have: NumPy, Triton, cuTile Python, and our own enumerators.
 _ALSO_CALLED = {"where": "select", "arange": "iota", "maximum": "max", "minimum": "min", "cumsum": "partial_sum"}
 _ALSO_CALLED |= {"cumprod": "partial_prod", "cdiv": "ceildiv", "dot": "mma", "any": "any_of", "all": "all_of"}
-_ALSO_CALLED |= {
-    "astype": "element_cast",
-    "bitcast": "element_bitcast",
-    "broadcast_to": "broadcast",
-    "program_id": "bid",
-    "atomic_cas": "atomic_compare_exchange",
-    "atomic_exchange": "atomic_xchg",
-}
+_ALSO_CALLED |= {"astype": "element_cast", "bitcast": "element_bitcast", "broadcast_to": "broadcast"}
+_ALSO_CALLED |= {"program_id": "bid", "atomic_cas": "atomic_compare_exchange", "atomic_exchange": "atomic_xchg"}
 _NO_MEMBER = re.compile(r"no (?:member|type|template) named '(\w+)' in namespace 'cuda::tiles'")
-_ENUMERATOR = re.compile(r"(?:round|propagate|suppress)_\w+")
+_ENUMERATOR = re.compile(r"(?:round|propagate|suppress)_\w+(?<!_t)\Z")
 # Where scalars are that are only declared without.
 _HEADERS = {"'__half'": "cuda_fp16.h", "'__nv_bfloat16'": "cuda_bf16.h"}
 _HEADERS |= dict.fromkeys(("'__nv_fp8_e4m3'", "'__nv_fp8_e5m2'"), "cuda_fp8.h")
 
+# Template arguments that have no default.
+_MISSING_ARGUMENTS = {
+    "Order": "the memory order is missing; write one behind the values, such as ct::memory_order_relaxed_t{}",
+    "D": "the dimension is missing; write it, as in ct::sum<0>(x)",
+}
+
 # What the compiler was told to do without, by what it says of that.
 _FORBIDDEN = {
-    "with exceptions disabled": "exceptions are not available in tile code",
+    "with exceptions disabled": "exceptions are not available in tile code; end by assert",
     "requires -frtti": "typeid and dynamic_cast are not available in tile code",
 }
 
@@ -465,8 +461,9 @@ class Candidate:
         given = re.search(r"invalid explicitly-specified argument for template parameter ('\w+')", self.note)
         if given is not None:
             return f"what is given for {given[1]} is no constant that is known at compile time, or of another kind"
-        if "argument 'Order'" in self.note:
-            return "the memory order is missing; write one behind the values, such as ct::memory_order_relaxed_t{}"
+        missing = re.search(r"couldn't infer template argument '(\w+)'", self.note)
+        if missing is not None and missing[1] in _MISSING_ARGUMENTS:
+            return _MISSING_ARGUMENTS[missing[1]]
         if re.search("ignored: (?:could not match|couldn't infer)", self.note):
             return self.note.partition(": ")[2]
         return self.note.partition(" not viable: ")[2].partition(";")[0] if alone else ""

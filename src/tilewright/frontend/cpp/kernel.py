@@ -43,7 +43,7 @@ _REFUSED = {
     "__tw_no_simt_function": "a __device__ function cannot be called from tile code; declare it __tile__",
     "llvm.var.annotation": "a __shared__ variable is not available in tile code; use a tile or a local array",
     "llvm.threadlocal.": "a thread_local variable is not available in tile code; pass it to the kernel",
-    "__cxa_": "exceptions are not available in tile code",
+    "__cxa_": "exceptions are not available in tile code; end by assert",
     **dict.fromkeys(
         ("_Znw", "_Zna", "_Zdl", "_Zda", "malloc", "calloc", "realloc", "free"),
         "new, delete and malloc are not available in tile code; declare a local array of constant length",

@@ -35,7 +35,7 @@ def allocate(state: Translation, i: llvm.Instruction) -> Value | None:
     elif llvm.HANDLE in layout.scalars:
         state.unavailable[name] = (
             "an array of tiles that is indexed at run time, or a tile whose address is kept, is not available in tile "
-            "code; index the array in a loop of constant length"
+            "code; index the array in a loop of constant length, give printf one element"
         )
     elif layout.size * count > MAX_LOCAL_BYTES:
         state.unavailable[name] = (
