@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -152,3 +153,15 @@ def test_kernels(monkeypatch: pytest.MonkeyPatch, kernel: Any, shape: tuple[int,
 
     count = compare(monkeypatch, run)
     assert count == 0 if kernel is in_place else count >= 4
+
+
+def test_arrays_of_float8(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(32 * 32).astype(ml_dtypes.float8_e5m2).reshape(32, 32)
+
+    def run() -> dict[str, np.ndarray]:
+        copy = np.zeros_like(x)
+        ct.launch(None, (4, 4), undetermined, (x, x, copy, 8))
+        assert (copy == x).all()
+        return {"c": copy}
+
+    assert compare(monkeypatch, run) == 16

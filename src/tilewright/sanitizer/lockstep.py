@@ -330,7 +330,8 @@ def _windows(elements: Array, first: Array, seen: Observed) -> Array:
     start = int(first.min())
     count = int(first.max()) - start + 1
     steps = (size, *(s * size for s in seen.strides))
-    return as_strided(elements[start:], (count, *seen.shape), steps)[first - start]
+    bits = elements[start:].view(f"u{size}")  # NumPy has no strides of float8
+    return as_strided(bits, (count, *seen.shape), steps)[first - start].view(elements.dtype)
 
 
 def _lifted(x: Array, rank: int) -> Array:
