@@ -189,3 +189,37 @@ def in_order(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Cons
         x, y = ct.gather(a, (m[:, None], along[None, :])), ct.gather(b, (along[:, None], n[None, :]))
         total = ct.mma(x, y, total)
     ct.scatter(c, (m[:, None], n[None, :]), total.astype(c.dtype))
+
+
+@ct.kernel
+def right_bytes_of_steps(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The rows of each right operand, of int8, are anywhere."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        columns = j * N + ct.arange(N, dtype=ct.int32)
+        y = ct.gather(b, (ct.load(more, (k,), (K,))[:, None], columns[None, :]))
+        total = ct.mma(ct.load(a, (i, k), (M, K)), y.astype(a.dtype), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def right_bytes_by_rows(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The columns of the right operand are rows of int8 that are anywhere."""
+    i, j = ct.bid(0), ct.bid(1)
+    total, rows = ct.zeros((M, N), ct.float32), ct.load(more, (j,), (N,))
+    for k in range(ct.cdiv(a.shape[1], K)):
+        columns = k * K + ct.arange(K, dtype=ct.int32)
+        y = ct.gather(b, (rows[:, None], columns[None, :])).astype(a.dtype)
+        total = ct.mma(ct.load(a, (i, k), (M, K)), ct.transpose(y), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+@ct.kernel
+def narrow_sums(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Sums in float16."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float16)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        total = ct.mma(ct.load(a, (i, k), (M, K)), ct.load(b, (k, j), (K, N)), total)
+    ct.store(c, (i, j), total.astype(c.dtype))

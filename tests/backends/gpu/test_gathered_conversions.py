@@ -111,7 +111,7 @@ def test_they_are_copied_ahead(where: str, kernel: Any, tile: Tile, stored: Any,
     with interpreters()[where] as backend:
         found = run(kernel, tile, stored, dtype, backend)
     (mma,) = found.ops_of((GpuMma, Wgmma))
-    assert isinstance(mma, Wgmma) and mma.pending == 1, "it is in flight while the next ones arrive"
+    assert isinstance(mma, Wgmma) and mma.pending != 0, "it is in flight while the next ones arrive"
     (loop,) = (op for op in found.ops_of(For) if mma in op.body.ops)
     assert any(isinstance(op, AsyncCopy) for op in loop.body.ops)
     loads = [op for op in loop.body.ops if isinstance(op, GlobalLoad)]

@@ -265,11 +265,11 @@ def staged_bytes(function: Function) -> int:
     staged = (op for op in function.ops_of(StageOperand) if op.buffer is None)
     added = [(op, op.value.tile) for op in function.ops_of(Put) if op.adds]
     buffers = ((t.size * t.element.bytes, 1) if t.layout is None else _buffers(op) for op, t in added)
-    return sum(op.copies * copy_bytes(op) for op in staged) + sum(size * count for size, count in buffers)
+    return sum(op.copies * _copy_bytes(op) for op in staged) + sum(size * count for size, count in buffers)
 
 
-def copy_bytes(op: StageOperand) -> int:
-    """The shared memory of one of several copies of what ``op`` puts there, with what it is made of."""
+def _copy_bytes(op: StageOperand) -> int:
+    """The shared memory of one of several copies of what ``op`` puts there, with what threads gather for it."""
     loaded = [load.results[0].tile for load in gathered_for(op)] if op.copies > 1 else []
     return op.type.bytes + sum(t.size * t.element.bytes for t in loaded)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.analysis.gpu.target import SM_REGISTERS
 from tilewright.analysis.live_ranges import LiveRanges, max_live
-from tilewright.analysis.mma_graph import depends, gathered_for, live_sums, operand_source
+from tilewright.analysis.mma_graph import depends, live_sums
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.gpu_stage import MOST_CTAS, num_warps
 from tilewright.ir.layouts import LANES
@@ -24,7 +24,6 @@ from tilewright.transforms.gpu.fetch_rings import (
     BARRIERS,
     Ring,
     choose_stages,
-    copy_bytes,
     fetch_groups,
     needed_elsewhere,
     rings_of,
@@ -136,9 +135,8 @@ def _loaded_beside(function: Function, *, after: bool) -> list[TileType]:
 
 
 def _is_gathered(op: StageOperand) -> bool:
-    """Whether threads load what ``op`` puts into shared memory as it is, or converted."""
-    source = operand_source(op.value)
-    return isinstance(source, (Load, GlobalLoad)) and (source is op.value.op or source in gathered_for(op))
+    """Whether threads load what ``op`` puts into shared memory as it is."""
+    return isinstance(op.value.op, (Load, GlobalLoad))
 
 
 def _words_with(mmas: Sequence[Wgmma], loaded: Sequence[TileType], warps: int) -> int:
@@ -183,7 +181,7 @@ def choose_copies(
 
 def _gathered_step(function: Function, rings: Sequence[Ring]) -> int:
     """What a step loads, where there are as many copies of what is gathered as of what is fetched."""
-    return sum(r.bytes for r in rings) + sum(map(copy_bytes, function.ops_of(StageOperand)))
+    return sum(r.bytes for r in rings) + sum(op.type.bytes for op in function.ops_of(StageOperand))
 
 
 def ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
@@ -223,7 +221,7 @@ def step_bytes(function: Function, rings: Sequence[Ring]) -> int:
     """What a step loads; all copies of what threads gather, for which other CTAs had better not wait, or convert while
     others multiply."""
     staged = (op for op in function.ops_of(StageOperand) if op.waited or _is_gathered(op))
-    return sum(r.bytes for r in rings) + sum(op.copies * copy_bytes(op) for op in staged)
+    return sum(r.bytes for r in rings) + sum(op.copies * op.type.bytes for op in staged)
 
 
 def resident(step: int, tiles: int, blocks: int) -> int:
