@@ -243,7 +243,9 @@ def test_the_grid_says_whether_neighbouring_blocks_are_joined(monkeypatch: pytes
     monkeypatch.setattr(driver, "load", lambda: on)
     monkeypatch.setattr(driver, "device", lambda index: on)
     function: Any = SimpleNamespace(name="kernel", params=())
-    plain = Artifact(GpuBinary(b"", "kernel", 0, 1, 0, ()), ("u64",), (), 0, joinable=((1, 2, 1), (2, 2, 1)))
+    plain = Artifact(
+        GpuBinary(b"", "kernel", 0, 1, 0, ()), ("u64",), (), 0, joinable=((1, 2, 1), (2, 2, 1)), busy=(90, 90)
+    )
     kernel = GpuExecutable(function, plain, FIRST, dict)
     wanted = {(8, 10, 1): (2, 2, 1), (5, 2, 2): (1, 2, 1), (5, 3, 2): APART, (2, 8, 1): APART, (6, 8, 1): APART}
     found = [kernel.variant_for(grid, 10) for grid in wanted]
@@ -276,7 +278,7 @@ def test_how_busy_blocks_that_are_joined_keep_sms(monkeypatch: pytest.MonkeyPatc
     function: Any = SimpleNamespace(name="kernel", params=())
     plain = Artifact(GpuBinary(b"", "kernel", 0, 1, 0, ()), ("u64",), (), 0, joinable=((1, 2, 1),))
     for busy, join in ((95, (1, 2, 1)), (96, APART)):
-        artifact = Artifact.from_bytes(dataclasses.replace(plain, busy=busy).to_bytes())
+        artifact = Artifact.from_bytes(dataclasses.replace(plain, busy=(busy,)).to_bytes())
         kernel = GpuExecutable(function, artifact, FIRST, dict)
         assert kernel.variant_for(grid, 10) == dataclasses.replace(FIRST, join=join)
         with pytest.raises(NeedsVariant) as raised:
@@ -292,7 +294,7 @@ def test_joined_blocks_that_are_few_have_a_variant_of_their_variant(monkeypatch:
     monkeypatch.setattr(driver, "device", lambda index: on)
     function: Any = SimpleNamespace(name="kernel", params=())
     binary = GpuBinary(b"", "kernel", 128, 1, 0, ())
-    kernel = GpuExecutable(function, Artifact(binary, ("u64",), (), 0, joinable=((1, 2, 1),)), FIRST, dict)
+    kernel = GpuExecutable(function, Artifact(binary, ("u64",), (), 0, joinable=((1, 2, 1),), busy=(90,)), FIRST, dict)
     joins = kernel.variant_for((5, 4, 1), 10)
     assert joins is not None
     joined = Artifact(binary, ("u64",), (), 0, joined=(1, 2, 1), depths=(8,))

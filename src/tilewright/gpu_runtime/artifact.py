@@ -39,8 +39,8 @@ class Artifact:
     A grid has ``ctas_of_block`` times as many CTAs as blocks, which are in clusters of those of the binary only. With
     several ``blocks_of_cta`` it has fewer, if there are many, and the kernel takes its width as the last number. Always
     fewer where so many blocks along each axis are ``joined``. Without code, the grid of a launch says which variant is
-    compiled: one that joins as many as are ``joinable``, if so many per cent of SMs are ``busy``, or the one whose
-    blocks stay ``APART``.
+    compiled: one that joins, or runs in turn, as many as are ``joinable``, if so many per cent of SMs are ``busy``, or
+    the one whose blocks stay ``APART``.
     With ``depths`` there is a variant with so many stages for one block on each SM, for two and so on. With
     ``kept_rows`` there are variants that keep rows: the number of the parameter that is their length, and the elements
     and bytes of a step. ``fallback`` says what the compiler had to do without.
@@ -58,7 +58,7 @@ class Artifact:
     ctas_of_block: int = 1
     joined: tuple[int, int, int] = APART
     joinable: tuple[tuple[int, int, int], ...] = ()
-    busy: int = BUSY
+    busy: tuple[int, ...] = ()
     depths: tuple[int, ...] = ()
     kept_rows: tuple[int, ...] = ()
     fallback: tuple[str, ...] = ()

@@ -131,8 +131,8 @@ class GpuExecutable:
         many stages as suit one CTA on each of them, or two and so on; that keep rows, of which one of two steps needs
         none."""
         artifact, like = self.artifact, self.constraints
-        joins = reversed(artifact.joinable)
-        found = [Choice(replace(like, join=joined), joined, artifact.busy) for joined in joins]
+        joins = reversed([*zip(artifact.joinable, artifact.busy)])
+        found = [Choice(replace(like, join=joined), joined, busy) for joined, busy in joins]
         if found:  # the kernel itself has no code
             return Choices([*found, Choice(replace(like, join=APART), most=int64.max)], artifact.joined, processors)
         for n, stages in enumerate(artifact.depths, 1):

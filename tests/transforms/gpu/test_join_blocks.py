@@ -94,7 +94,7 @@ def made(rows: int, columns: int, tile: tuple[int, int, int], *, left: bool, rig
         ((64, 64, 64), (True, False), ((1, 2, 1), (1, 4, 1), (2, 4, 1))),
         ((64, 64, 64), (False, True), ((2, 1, 1), (4, 1, 1), (4, 2, 1))),  # what is computed is shared
         ((64, 64, 64), (True, True), ()),
-        ((128, 128, 32), (False, False), ()),
+        ((128, 128, 32), (False, False), ((1, 2, 1),)),
         ((128, 128, 32), (True, False), ((1, 2, 1),)),
         ((128, 128, 128), (True, False), ()),  # steps are large
         ((128, 256, 64), (False, False), ()),

@@ -1,4 +1,4 @@
-"""CTAs that run several blocks of attention one after the other compute what each would alone."""
+"""CTAs that run several blocks of attention or products one after the other compute what each would alone."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
 from tilewright.ir.ops.control import For
 from tilewright.runtime.launch import specialization
+from tilewright.transforms.gpu.join_blocks import JoinBlocks
 from tilewright.transforms.gpu.repeat_blocks import RepeatBlocks
-from tilewright.transforms.pipelines import optimize
+from tilewright.transforms.pipelines import optimize, run_passes
 
 
 def heads(
@@ -75,6 +76,46 @@ def late(
         ct.store(o, (h, i, 0), total.astype(o.dtype).reshape((1, M, D)))
 
 
+def batches(a: Any, b: Any, c: Any, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]) -> None:
+    """Products of a matrix of each array for each block along the third axis of the grid."""
+    i, j, matrix = ct.bid(0), ct.bid(1), ct.bid(2)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[2], K)):
+        x = ct.load(a, (matrix, i, k), (1, M, K), padding_mode=ct.PaddingMode.ZERO).reshape((M, K))
+        y = ct.load(b, (matrix, k, j), (1, K, N), padding_mode=ct.PaddingMode.ZERO).reshape((K, N))
+        total = ct.mma(x, y, total)
+    ct.store(c, (matrix, i, j), total.astype(c.dtype).reshape((1, M, N)))
+
+
+def numbered(a: Any, b: Any, c: Any, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]) -> None:
+    """A product whose tiles are numbered along the only axis of the grid."""
+    i, j = ct.bid(0) // ct.cdiv(c.shape[1], N), ct.bid(0) % ct.cdiv(c.shape[1], N)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(x, ct.load(b, (k, j), (K, N), padding_mode=ct.PaddingMode.ZERO), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def gridded(a: Any, b: Any, c: Any, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]) -> None:
+    """A product with a tile for each block along two axes of the grid."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        total = ct.mma(ct.load(a, (i, k), (M, K)), ct.load(b, (k, j), (K, N)), total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def operands(shape: tuple[int, ...], tile: tuple[int, int, int]) -> tuple[Any, ...]:
+    """Matrices of ``shape``: batches, rows, columns and depth."""
+    *several, m, n, k = shape
+    a, b, c = (aligned((*several, *size), np.float16) for size in ((m, k), (k, n), (m, n)))
+    for array in (a, b):
+        array[...] = np.random.default_rng(array.size).integers(-3, 4, array.shape)
+    c[...] = 99
+    return a, b, c, *tile
+
+
 def made(length: int, M: int, D: int, *, causal: bool) -> tuple[Any, ...]:
     rng = np.random.default_rng(length)
     arrays = [aligned((2, length, D), np.float16) for _ in range(4)]
@@ -116,24 +157,24 @@ func @f(%p: ptr<f32> = "x".base, %n: i32 = "x".shape.0) {
   %zero = constant() {value = 0, type = !i32} : i32
   %1 = constant() {value = 1, type = !i32} : i32
   %four = constant() {value = 4, type = !i32} : i32
-  %width = num_blocks() {axis = 0} : i32
+  %pair = bid() {axis = 1} : i32
   %h = num_blocks() {axis = 1} : i32
   %height = mul(%h, %four) : i32
-  %first = bid() {axis = 0} : i32
-  %pair = bid() {axis = 1} : i32
   %row = mul(%pair, %four) : i32
+  %first = bid() {axis = 0} : i32
+  %width = num_blocks() {axis = 0} : i32
   %last = sub(%width, %1) : i32
   %mirrored = sub(%last, %first) : i32
   %one = constant() {value = 1, type = !i32} : i32
   %v = constant() {value = 1.0, type = !f32} : f32
   %m = add(%n, %one) : i32
   for(%zero, %four, %1, []) { ^(%i: i32)
+    %of = add(%row, %i) : i32
     %bit = and(%i, %1) : i32
     %odd = cmp(%bit, %1) {predicate = CmpPredicate.EQ} : i1
     %either = select(%odd, %mirrored, %first) : i32
-    %of = add(%row, %i) : i32
-    %x = assume_bounded(%either) {lower = 0, upper = 16777214} : i32
     %y = assume_bounded(%of) {lower = 0, upper = 16777214} : i32
+    %x = assume_bounded(%either) {lower = 0, upper = 16777214} : i32
     %a = mul(%y, %m) : i32
     %b = add(%a, %height) : i32
     %c = ptr_offset(%p, %b) : ptr<f32>
@@ -147,7 +188,7 @@ func @f(%p: ptr<f32> = "x".base, %n: i32 = "x".shape.0) {
 
 
 def test_blocks_along_the_second_axis_become_a_loop() -> None:
-    check(RepeatBlocks(4), ALONE, REPEATED, settles=False, names=False)
+    check(RepeatBlocks((1, 4, 1), mirrored=True), ALONE, REPEATED, settles=False, names=False)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -161,8 +202,52 @@ def test_results_are_those_of_single_blocks(backend: Any, causal: bool) -> None:
     wanted = expected(*arguments[:3], causal=causal)
     arguments[3][...] = -1
     launched = launch_arguments(function, dict(zip("qkvo", arguments)))
-    backend.compile(RepeatBlocks(2).run(function), {}).launch((2, 1, 1), launched)
+    backend.compile(RepeatBlocks((1, 2, 1), mirrored=True).run(function), {}).launch((2, 1, 1), launched)
     assert np.abs(arguments[3].astype(np.float64) - wanted).max() < 2e-3
+
+
+@pytest.mark.parametrize(
+    "backend", [InterpreterBackend(None, None, parse_target("sm_90")), PtxBackend(None, "sm_90a")], ids=["gpu", "ptx"]
+)
+@pytest.mark.parametrize("columns", [256, 264, 260])
+def test_products_are_those_of_single_blocks(backend: Any, columns: int) -> None:
+    """Of rows that start on sectors, that do not, so that pairs of CTAs share loads, and that are copied."""
+    for kernel, shape, blocks, grid in (
+        (batches, (4, 128, columns, 208), (1, 1, 2), (1, -(-columns // 256), 2)),
+        (numbered, (250, columns, 208), (2, 1, 1), (-(-columns // 256), 1, 1)),
+    ):
+        arguments = operands(shape, (128, 256, 64))
+        function = specialized(kernel, arguments)
+        launched = launch_arguments(function, dict(zip("abc", arguments)))
+        backend.compile(RepeatBlocks(blocks, mirrored=False).run(function), {}).launch(grid, launched)
+        a, b, c, *_ = arguments
+        np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+def test_joined_blocks_run_in_turn_too() -> None:
+    """With tiles of 128x256 in place of 128x128."""
+    arguments = operands((128, 512, 128), (128, 128, 64))
+    function = specialized(gridded, arguments)
+    launched = launch_arguments(function, dict(zip("abc", arguments)))
+    passes = JoinBlocks((1, 2, 1)), RepeatBlocks((1, 2, 1), mirrored=False)
+    backend = InterpreterBackend(None, None, parse_target("sm_90"))
+    backend.compile(run_passes(function, passes), {}).launch((1, 1, 1), launched)
+    a, b, c, *_ = arguments
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+def test_which_products_have_such_variants() -> None:
+    """Those whose sums fill the registers of two warp groups, also when blocks are joined."""
+    for kernel, shape, tile, hints, joins in [
+        (batches, (4, 256, 256, 64), (128, 256, 64), {}, ((1, 1, 2), (1, 1, 4), (1, 1, 8))),
+        (numbered, (256, 256, 64), (256, 128, 64), {}, ((2, 1, 1), (4, 1, 1), (8, 1, 1))),
+        (numbered, (256, 256, 64), (128, 256, 64), {"num_ctas": 2}, ()),
+        (numbered, (256, 256, 64), (128, 128, 64), {}, ()),
+        (gridded, (256, 512, 64), (128, 128, 64), {}, ((1, 4, 1), (1, 8, 1), (1, 16, 1))),
+        (gridded, (256, 512, 64), (64, 256, 64), {}, ((2, 2, 1), (2, 4, 1), (2, 8, 1))),
+    ]:
+        function = specialized(kernel, operands(shape, tile), **hints)
+        assert compile_to_ptx(function, "sm_90a", None).joinable == joins
 
 
 def test_which_kernels_have_such_variants() -> None:

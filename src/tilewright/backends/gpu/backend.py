@@ -87,7 +87,7 @@ class GpuBackend(DriverBackend[str]):
         joins, busy = blocks_to_join(function, self.architecture(), warps, how)
         if joins and how.join is None:
             without_code = GpuBinary(b"", function.name, 0, 1, 0, ())
-            return Artifact(without_code, formats_of(function), (), 0, joinable=tuple(joins), busy=busy)
+            return Artifact(without_code, formats_of(function), (), 0, joinable=joins, busy=busy)
         compiled = compile_to_ptx(function, self.architecture(), warps, 1 if stages == 0 else stages, how)
         if self._target is None and compiled.distributed.ops_of(Tcgen05Mma):
             warnings.warn(_UNTESTED.format(function.name), RuntimeWarning, stacklevel=2)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.analysis.gpu.target import parse_target
+from tilewright.analysis.gpu.target import GpuTarget, parse_target
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import LazyTexts
 from tilewright.backends.gpu.hints import ignored_hints
@@ -31,10 +31,10 @@ from tilewright.ir.report_buffer import sites
 from tilewright.system import collector
 from tilewright.transforms.base import Pass
 from tilewright.transforms.gpu.flatten_loops import FlattenLoops
-from tilewright.transforms.gpu.join_blocks import Blocks, JoinBlocks, joinable
+from tilewright.transforms.gpu.join_blocks import Blocks, JoinBlocks, is_sufficient, joinable
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.lowering import lower_to_gpu, with_merged_blocks
-from tilewright.transforms.gpu.repeat_blocks import RepeatBlocks, repeatable
+from tilewright.transforms.gpu.repeat_blocks import repetitions
 from tilewright.transforms.gpu.split_blocks import SplitBlocks
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_rows import SplitRows
@@ -98,15 +98,28 @@ class Compiled:
 
 def blocks_to_join(
     function: Function, target: str, num_warps: int | None, how: Constraints
-) -> tuple[Sequence[Blocks], int]:
-    """How many blocks of ``function`` a variant may join, or its CTAs run in turn, the fewest first, and how many per
+) -> tuple[tuple[Blocks, ...], tuple[int, ...]]:
+    """How many blocks of ``function`` a CTA of a variant may run, joined or in turn, the fewest first, and how many per
     cent of SMs these have to keep busy."""
     processor = parse_target(target.removesuffix("a"))
     if not how.descriptors or num_warps is not None or not processor.has_wgmma:
-        return (), BUSY  # without descriptors, others launch it
-    whole = optimized_for(function, processor)
+        return (), ()  # without descriptors, others launch it
+    found = _blocks_of_variants(optimized_for(function, processor), processor)
+    return tuple(found), tuple(
+        BUSY if isinstance(passes[-1], JoinBlocks) else _BUSY_REPEATING for passes in found.values()
+    )
+
+
+def _blocks_of_variants(whole: Function, target: GpuTarget) -> dict[Blocks, tuple[Pass, ...]]:
+    """How many blocks a CTA of a variant may run, the fewest first, and the passes for that: CTAs that run several in
+    turn join as many as can be joined."""
     joins = joinable(whole)
-    return (joins, BUSY) if joins else (repeatable(whole, processor), _BUSY_REPEATING)
+    alone = joins if joins and not is_sufficient(whole) else ()
+    found: dict[Blocks, tuple[Pass, ...]] = {blocks: (JoinBlocks(blocks),) for blocks in alone}
+    for each in repetitions(whole, target, joins[-1] if joins else APART):
+        x, y, z = (a * b for a, b in zip(joins[-1] if joins else APART, each.blocks))
+        found[x, y, z] = *(JoinBlocks(blocks) for blocks in joins[-1:]), each
+    return found
 
 
 @collector.paused()
@@ -125,8 +138,7 @@ def compile_to_ptx(
     free = how.descriptors  # without, others launch it
     joins: Sequence[Blocks] = ()
     if how.join not in (None, APART):
-        repeats = repeatable(whole, processor)
-        whole = run_passes(whole, (RepeatBlocks(how.join[1]) if repeats else JoinBlocks(how.join),))
+        whole = run_passes(whole, _blocks_of_variants(whole, processor)[how.join])
     else:
         joins, _ = blocks_to_join(function, target, num_warps, how)
     splits: list[Pass] = [SplitMma(processor), SplitSteps()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,7 +20,8 @@ Blocks = tuple[int, int, int]  # of the grid, along each of its axes
 
 _ELEMENTS = 128 * 256  # of a sum
 _LONGEST = 256  # along an axis of it; half of that beside others, or what is gathered
-_SUFFICIENT = 128 * 128  # elements, of which an SM holds two: benchmarks/results/gpu_products.md
+# Elements, of which an SM holds two: joined, they pay where a CTA runs several blocks alone (gpu_products.md).
+_SUFFICIENT = 128 * 128
 _BYTES = 48 << 10  # of both operands of a step, of which four have room then
 
 
@@ -55,10 +57,17 @@ def joinable(function: Function) -> tuple[Blocks, ...]:
     return tuple(_growing(function, mmas[-1], _ELEMENTS // len(mmas), longest))
 
 
+def is_sufficient(function: Function) -> bool:
+    """Whether sums of products of tiles of arrays are so large that nothing is gained by joining blocks alone."""
+    op = function.ops_of(Mma)[-1]
+    fetched = all(isinstance(operand_source(v), LoadView) for v in (op.x, op.y))
+    return fetched and math.prod(op.acc.tile.shape[-2:]) >= _SUFFICIENT
+
+
 def _growing(function: Function, mma: Mma, most: int, longest: int) -> Iterator[Blocks]:
     (*batches, rows, columns), (depth, size) = mma.acc.tile.shape, (mma.x.tile.shape[-1], mma.x.tile.element.bytes)
     computed = [not isinstance(operand_source(v), LoadView) for v in (mma.x, mma.y)]
-    if batches or size > 2 or all(computed) or (not any(computed) and rows * columns >= _SUFFICIENT):
+    if batches or size > 2 or all(computed):
         return
     blocks, along = [1, 1, 1], _axes_of_grid(function, mma)
     for axis in (0, 1) if computed == [False, True] else (1, 0):

@@ -97,11 +97,12 @@ class _Lockstep:
 
     def pays(self, fetches: list[Fetch]) -> bool:
         """Whether these are the first fetches of the function, and in a persistent loop at first; or all, and in one
-        loop that is in no other."""
+        loop that is in no other but one of blocks, of which there is a fixed number."""
         if self._fetches[: len(fetches)] != fetches:
             return False
         around = [tuple(f.ancestors) for f in fetches]
-        only = len(fetches) == len(self._fetches) and len(set(around)) == 1 and len(around[0]) == 1
+        fixed = (isinstance(op, For) and constant_of(op.upper) is not None for op in around[0][1:])
+        only = len(fetches) == len(self._fetches) and len(set(around)) == 1 and len(around[0]) > 0 and all(fixed)
         return only or not self.persistent.isdisjoint(around[0])
 
     def fetches_together(self, fetch: Fetch) -> bool:

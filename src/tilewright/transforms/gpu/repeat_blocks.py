@@ -1,14 +1,15 @@
-"""CTAs of attention run several blocks of the grid one after the other: while results are stored, the next one
-is loaded."""
+"""CTAs of attention and products run several blocks of the grid one after the other: while results are stored, the next
+one is loaded."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import depends, mma_loops, mma_ops
+from tilewright.analysis.mma_graph import depends, mma_loops, mma_ops, operand_source
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
@@ -18,24 +19,30 @@ from tilewright.ir.gpu_stage import MOST_CTAS
 from tilewright.ir.ops.arith import Add, And, Cmp, Mul, Select, Sub
 from tilewright.ir.ops.control import For, Return
 from tilewright.ir.ops.gpu.wgmma import ROWS
-from tilewright.ir.ops.memory import AssumeBounded, Bid, NumBlocks
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import AssumeBounded, Bid, LoadView, NumBlocks
 from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.ir.structured import emit_for
+from tilewright.transforms.gpu.join_blocks import Blocks
 from tilewright.transforms.gpu.split_mma import SplitMma
+from tilewright.transforms.gpu.staged_operands import is_only_added
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.gpu.tile_splitting.split import is_independent
 from tilewright.transforms.pipelines import run_passes
 
 _COUNTS = (2, 4, 8)  # of blocks of a CTA
+_FULL = 128 * 256  # elements of a sum, beside which an SM holds no other: benchmarks/results/gpu_products.md
 _LAST = (1 << 24) - 2  # index of a block
 
 
 @dataclass(frozen=True)
 class RepeatBlocks:
-    """Lets a CTA run so many neighbouring blocks along the second axis of the grid, every other one mirrored along the
-    first: where the work of a block grows along that, as under a causal mask, all CTAs have as much."""
+    """Lets a CTA run so many ``blocks`` along an axis of the grid: as far apart as there are CTAs, or, ``mirrored``,
+    neighbours, every other one from the other end of the first axis. Where the work of a block grows along that, as
+    under a causal mask, all CTAs have as much."""
 
-    count: int
+    blocks: Blocks
+    mirrored: bool
     name: ClassVar[str] = "repeat-blocks"
 
     def run(self, function: Function) -> Function:
@@ -43,21 +50,25 @@ class RepeatBlocks:
         for arg in function.body.args:
             values[arg] = body.add_arg(arg.type, arg.name)
         b, inside = Builder(body, function.loc), _of_a_block(function)
-        zero, one, count = (b.constant(n, int32) for n in (0, 1, self.count))
-        width = b.emit(NumBlocks, axis=0)
-        known: dict[tuple[type[Op], int], Value] = {(NumBlocks, 0): width}
-        known[NumBlocks, 1] = b.emit(Mul, b.emit(NumBlocks, axis=1), count)
-        first, row = b.emit(Bid, axis=0), b.emit(Mul, b.emit(Bid, axis=1), count)
-        mirrored = b.emit(Sub, b.emit(Sub, width, one), first)
+        axis = self.blocks.index(max(self.blocks))
+        zero, one, count = (b.constant(n, int32) for n in (0, 1, max(self.blocks)))
+        first, last = b.emit(Bid, axis=axis), b.emit(NumBlocks, axis=axis)
+        known: dict[tuple[type[Op], int], Value] = {(NumBlocks, axis): b.emit(Mul, last, count)}
+        start, step = (b.emit(Mul, first, count), one) if self.mirrored else (first, last)
+        if self.mirrored:
+            own, width = b.emit(Bid, axis=0), b.emit(NumBlocks, axis=0)
+            known[NumBlocks, 0], mirror = width, b.emit(Sub, b.emit(Sub, width, one), own)
         for op in function.body.ops[:-1]:
             if op not in inside:
                 b.block.append(clone_op(op, values))
 
         def block(i: Value) -> list[Value]:
-            odd = b.emit(Cmp, b.emit(And, i, one), one, predicate=CmpPredicate.EQ)
-            numbers = b.emit(Select, odd, mirrored, first), b.emit(Add, row, i)
-            for axis, number in enumerate(numbers):
-                known[Bid, axis] = b.emit(AssumeBounded, number, lower=0, upper=_LAST)
+            numbers = {axis: b.emit(Add, start, i if step is one else b.emit(Mul, i, step))}
+            if self.mirrored:
+                odd = b.emit(Cmp, b.emit(And, i, one), one, predicate=CmpPredicate.EQ)
+                numbers[0] = b.emit(Select, odd, mirror, own)
+            for along, number in numbers.items():
+                known[Bid, along] = b.emit(AssumeBounded, number, lower=0, upper=_LAST)
             for op in function.body.ops:
                 if isinstance(op, (Bid, NumBlocks)) and (type(op), op.axis) in known:
                     values[op.result] = known[type(op), op.axis]
@@ -81,17 +92,24 @@ def _of_a_block(function: Function) -> set[Op]:
     return found
 
 
-def repeatable(function: Function, target: GpuTarget) -> tuple[tuple[int, int, int], ...]:
-    """How many blocks along each axis of the grid a CTA may run, the fewest first: of kernels whose loops multiply what
-    follows from another MMA op, and which have the two warp groups, and the registers, of an SM."""
+def repetitions(function: Function, target: GpuTarget, joined: Blocks) -> tuple[RepeatBlocks, ...]:
+    """How many blocks a CTA may run, the fewest first: of kernels whose loops multiply what follows from another MMA
+    op, or only add products of tiles, with the two warp groups, and the registers, of an SM, if so many blocks are
+    ``joined`` before."""
     loops, hints = mma_loops(function), function.hints.keys() - {MOST_CTAS, "occupancy"}
     numbers = [*function.ops_of(Bid), *function.ops_of(NumBlocks)]
-    if any(op.parent is not None for op in numbers) or {op.axis for op in numbers if isinstance(op, Bid)} != {0, 1}:
+    axes = {op.axis for op in numbers if isinstance(op, Bid)}
+    if any(op.parent is not None for op in numbers) or hints or not loops or not axes:
         return ()
-    if hints or not loops or not all(map(_chained, loops)):
+    mirrored = axes == {0, 1} and all(map(_chained, loops))
+    if not mirrored and not (len(loops) == 1 and _adds_tiles(loops[0], math.prod(joined))):
         return ()
     divided = AnalysisManager(run_passes(function, (SplitMma(target),))).get(cluster_size) > 1
-    return () if divided or not is_independent(function) else tuple((1, n, 1) for n in _COUNTS)
+    if divided or not is_independent(function):
+        return ()
+    last = max(axes)
+    each = ((*(1,) * last, n, *(1,) * (2 - last)) for n in _COUNTS)
+    return tuple(RepeatBlocks((x, y, z), mirrored) for x, y, z in each)
 
 
 def _chained(loop: For) -> bool:
@@ -99,3 +117,13 @@ def _chained(loop: For) -> bool:
     first, *others = mma_ops(loop)
     (rows, _), size = first.acc.tile.shape[-2:], first.x.tile.element.bytes
     return rows == 2 * ROWS and size <= 2 and any(depends(op, first) for op in others)
+
+
+def _adds_tiles(loop: For, joined: int) -> bool:
+    """Whether ``loop``, which is in no other, does nothing but to add products of tiles of arrays to a sum that fills
+    the registers of two warp groups when so many blocks are ``joined``."""
+    op, *others = mma_ops(loop)
+    *batches, rows, columns = op.acc.tile.shape
+    loaded = all(isinstance(operand_source(v), LoadView) and v.tile.element.bytes <= 2 for v in (op.x, op.y))
+    alone = not others and loop.parent is None and math.prod(batches) == 1
+    return alone and loaded and isinstance(op, Mma) and is_only_added(op) and rows * columns * joined >= _FULL
