@@ -175,7 +175,7 @@ ONE = layout([], [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]])
 
 
 def test_vectors_that_change_a_state_are_loaded_for_four_iterations_while_four_run() -> None:
-    """Iterations that are left load for themselves."""
+    """Iterations that are left load for themselves; the last four load theirs once more."""
     head = f"""
 func @f(%p: ptr<f32> = "x".base, %n: i32 = "n".scalar) hints {{num_warps = 1}} {{
   %o = constant() {{value = 0, type = !i32}} : i32
@@ -191,13 +191,14 @@ func @f(%p: ptr<f32> = "x".base, %n: i32 = "n".scalar) hints {{num_warps = 1}} {
     %m{name} = gpu.splat(%{at}) {{type = !i32[1,32]{ONE}}} : i32[1,32]{ONE}
     %d{name} = ptr_offset(%b, %m{name}) : ptr<f32>[1,32]{ONE}"""
 
-    def loads(name: str, first: str, exist: str) -> str:
-        """Those of four iterations."""
+    def loads(name: str, first: str, exist: str | None) -> str:
+        """Those of four iterations, perhaps if they ``exist``."""
         found = "".join(f"\n    %{name}{k} = add(%{first}, %c{k}) : i32" for k in (2, 4, 6))
         for k, at in enumerate((first, f"{name}2", f"{name}4", f"{name}6")):
-            found += f"""{address(f"{name}_{k}", at)}
-    %e{name}_{k} = gpu.splat(%{exist}) {{type = !i1[1,32]{ONE}}} : i1[1,32]{ONE}
-    %x{name}_{k} = gpu.load(%d{name}_{k}, %e{name}_{k}, _) : {vector}"""
+            mask = f"""
+    %e{name}_{k} = gpu.splat(%{exist}) {{type = !i1[1,32]{ONE}}} : i1[1,32]{ONE}"""
+            found += f"""{address(f"{name}_{k}", at)}{mask if exist else ""}
+    %x{name}_{k} = gpu.load(%d{name}_{k}, {f"%e{name}_{k}" if exist else "_"}, _) : {vector}"""
         return found
 
     def added(name: str, x: str, s: str) -> str:
@@ -228,7 +229,8 @@ func @f(%p: ptr<f32> = "x".base, %n: i32 = "n".scalar) hints {{num_warps = 1}} {
       ^(%k: i32, %s: {state}, %w0: {vector}, %w1: {vector}, %w2: {vector}, %w3: {vector})
     %left = sub(%last, %k) : i32
     %more = cmp(%c8, %left) {{predicate = CmpPredicate.LT}} : i1
-    %g = add(%k, %c8) : i32{loads("g", "g", "more")}{steps}
+    %next = add(%k, %c8) : i32
+    %g = select(%more, %next, %k) : i32{loads("g", "g", None)}{steps}
     continue([%t3, %xg_0, %xg_1, %xg_2, %xg_3])
   }}
   %r = for(%last, %n, %l, [%q]) : {state} {{ ^(%k: i32, %s: {state}){one}"""

@@ -74,15 +74,15 @@ class AheadLoad(NamedTuple):
     def at(
         self,
         iteration: Value,
-        exists: Value,
+        exists: Value | None,
         values: ValueMap,
         b: Builder,
         loaded: ValueMap | None = None,
         kept: ValueMap | None = None,
-    ) -> tuple[Value, Value, Value | None]:
-        """Addresses, mask and padding in the ``iteration`` of that number, if that ``exists``. Other loads of it have
-        ``loaded`` the same numbers. What does not depend on it is ``kept`` for the next ones, if the first one is
-        before the loop."""
+    ) -> tuple[Value, Value | None, Value | None]:
+        """Addresses, mask and padding in the ``iteration`` of that number, if that ``exists`` (None: it does). Other
+        loads of it have ``loaded`` the same numbers. What does not depend on it is ``kept`` for the next ones, if the
+        first one is before the loop."""
         assert self.op.block is not None
         shared: ValueMap = {} if loaded is None or not self.numbers else loaded
         values = {**values, **shared, self.op.block.args[0]: iteration}
@@ -95,7 +95,7 @@ class AheadLoad(NamedTuple):
                     b.insert(clone_op(source, values))
         shared.update((v, values[v]) for source in self.slice for v in source.results)
         pointers, mask, padding = _masked(self.op, exists, values, b)
-        if kept is not None:
+        if kept is not None and exists is not None:
             bounds, pointers = _Bounds.of(self), self._from_rows(values, b, kept)
             mask = mask if bounds is None else bounds.mask(exists, values, b, kept)
         return pointers, mask, padding
@@ -115,13 +115,17 @@ class AheadLoad(NamedTuple):
         return b.emit(PtrOffset, kept[pointers], values[moving[0]])
 
 
-def _masked(load: GlobalLoad, exists: Value, values: ValueMap, b: Builder) -> tuple[Value, Value, Value | None]:
+def _masked(
+    load: GlobalLoad, exists: Value | None, values: ValueMap, b: Builder
+) -> tuple[Value, Value | None, Value | None]:
     """Addresses, mask and padding of ``load`` where the iteration ``exists``."""
     pointers, mask = values.get(load.ptrs, load.ptrs), exists
-    if pointers.tile.rank:
-        mask = b.emit(Splat, exists, type=pointers.tile.with_dtype(bool_))
-    if load.mask is not None:
-        mask = b.emit(And, values.get(load.mask, load.mask), mask)
+    own = None if load.mask is None else values.get(load.mask, load.mask)
+    if mask is not None and pointers.tile.rank:
+        mask = b.emit(Splat, mask, type=pointers.tile.with_dtype(bool_))
+    if mask is None or own is None:
+        return pointers, mask or own, None if load.padding is None else values.get(load.padding, load.padding)
+    mask = b.emit(And, own, mask)
     return pointers, mask, None if load.padding is None else values.get(load.padding, load.padding)
 
 

@@ -14,7 +14,7 @@ from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
-from tilewright.ir.ops.arith import Add, And, Cmp, Max, Sub
+from tilewright.ir.ops.arith import Add, And, Cmp, Max, Select, Sub
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad
 from tilewright.ir.ops.gpu.mma import GpuMma
@@ -137,7 +137,7 @@ def _prefetched(rewriter: Rewriter, op: For, how: tuple[Sequence[AheadLoad], int
     def iterations(first: Value) -> list[Value]:
         return [first, *(b.emit(Add, first, number) for number in numbers)]
 
-    def loaded(first: Value, exist: Value) -> list[Value]:
+    def loaded(first: Value, exist: Value | None) -> list[Value]:
         """What ``loads`` give in the iterations from ``first`` on, which may not ``exist``: of the same place once."""
         found = []
         for at in iterations(first):
@@ -151,7 +151,11 @@ def _prefetched(rewriter: Rewriter, op: For, how: tuple[Sequence[AheadLoad], int
     ready = iter([body.add_arg(v.type) for v in inits[len(op.inits) :]])
     with b.at(body):
         more = b.emit(Cmp, stride, b.emit(Sub, last, body.args[0]), predicate=CmpPredicate.LT)
-        following = loaded(b.emit(Add, body.args[0], stride), more)
+        next_ = b.emit(Add, body.args[0], stride)
+        if ahead > 1:  # in the end those of these iterations once more, as a condition for each load takes longer
+            following = loaded(b.emit(Select, more, next_, body.args[0]), None)
+        else:
+            following = loaded(next_, more)
         carried = body.args[1 : len(op.inits) + 1]
         for at in iterations(body.args[0]):
             values.update(zip(op.body.args, (at, *carried)))
