@@ -104,7 +104,7 @@ def blocks_to_join(
     processor = parse_target(target.removesuffix("a"))
     if not how.descriptors or num_warps is not None or not processor.has_wgmma:
         return (), ()  # without descriptors, others launch it
-    found = _blocks_of_variants(optimized_for(function, processor), processor)
+    found = AnalysisManager(optimized_for(function, processor)).get(_blocks_of_variants, processor)
     return tuple(found), tuple(
         BUSY if isinstance(passes[-1], JoinBlocks) else _BUSY_REPEATING for passes in found.values()
     )
@@ -138,7 +138,7 @@ def compile_to_ptx(
     free = how.descriptors  # without, others launch it
     joins: Sequence[Blocks] = ()
     if how.join not in (None, APART):
-        whole = run_passes(whole, _blocks_of_variants(whole, processor)[how.join])
+        whole = run_passes(whole, AnalysisManager(whole).get(_blocks_of_variants, processor)[how.join])
     else:
         joins, _ = blocks_to_join(function, target, num_warps, how)
     splits: list[Pass] = [SplitMma(processor), SplitSteps()]
