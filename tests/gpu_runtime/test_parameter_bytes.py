@@ -235,6 +235,30 @@ def test_a_native_launch_picks_the_variant_for_its_grid(monkeypatch: pytest.Monk
     assert shapes == [(24, 10, 256, 900, 0), *clusters, (HANDLE, 21, 128, 100, 0)]
 
 
+@pytest.mark.parametrize("rows", [21, 20, 0, -5])
+def test_a_parameter_says_how_many_blocks_there_are(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for every two rows, whatever grid is asked for; the variant is that for as many, and without rows nothing is
+    launched. Of the parameter 32 bits count."""
+    on = Recorder()
+    on.sizes, on.processors = [4], 10
+    monkeypatch.setattr(driver, "load", lambda: on)
+    monkeypatch.setattr(driver, "device", lambda index: on)
+    function: Any = SimpleNamespace(name="kernel", params=())
+    binary = GpuBinary(b"", "kernel", 128, 1, 100, ())
+    artifact = Artifact(binary, ("i32",), (), 0, depths=(3,), rows_of_grid=(0, 1, 0, 1, 2))
+    kernel, few = GpuExecutable(function, artifact, FIRST, dict), dataclasses.replace(FIRST, stages=3, blocks=1)
+    variant = GpuExecutable(function, dataclasses.replace(artifact, depths=()), few, dict)
+    load(kernel, HANDLE, on)
+    load(variant, 24, on)
+    assert kernel.variant_for((3, 1, 1), 10, (rows,)) == (few if rows <= 20 else None)
+    found = kernel.launch_stub(0, (), {few: variant})
+    assert found is not None
+    memory = ctypes.create_string_buffer(struct.pack("=q", rows), 8)
+    assert [entered(found)(ctypes.addressof(memory), width, 1, 1, 0) for width in (1, 500)] == [0, 0]
+    handle, blocks = (HANDLE, 11) if rows > 20 else (24, 10)
+    assert [(s.handle, s.shape[:3]) for s in on.seen] == [(handle, (blocks, 1, 1))] * (2 if rows > 0 else 0)
+
+
 def test_the_grid_says_whether_neighbouring_blocks_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a variant with fewer CTAs, where these divide the grid and leave few SMs idle, else by one whose blocks stay
     apart; Python starts those that no launch has needed."""

@@ -152,22 +152,22 @@ def are_disjoint(x: Op, y: Op) -> bool:
     type_ = view.type
     if not isinstance(type_, PartitionViewType) or type_ != other.type or type_.steps != type_.tile_shape:
         return False
-    return _same(view, other) and any(_differ(a, b) for a, b in zip(x.indices, y.indices))
+    return is_same_view(view, other) and any(_differ(a, b) for a, b in zip(x.indices, y.indices))
 
 
 def are_same_tile(x: memory.ViewMemoryOp, y: memory.ViewMemoryOp) -> bool:
     """Whether equal positions of both tiles, at the values that there are in one iteration, surely are one element."""
-    return x.view.type == y.view.type and _same(x.view, y.view) and x.indices == y.indices
+    return x.view.type == y.view.type and is_same_view(x.view, y.view) and x.indices == y.indices
 
 
-def _same(x: Value, y: Value) -> bool:
+def is_same_view(x: Value, y: Value) -> bool:
     """Whether two views are one, or made in one way of the same values."""
     if x is y:
         return True
     a, b = x.op, y.op
     if a is None or b is None or a.name != b.name or not isinstance(a, _VIEWS) or a.attributes != b.attributes:
         return False
-    return len(a.operands) == len(b.operands) and all(map(_same, a.operands, b.operands))
+    return len(a.operands) == len(b.operands) and all(map(is_same_view, a.operands, b.operands))
 
 
 def _differ(x: Value, y: Value) -> bool:

@@ -43,7 +43,8 @@ class Artifact:
     the one whose blocks stay ``APART``.
     With ``depths`` there is a variant with so many stages for one block on each SM, for two and so on. With
     ``kept_rows`` there are variants that keep rows: the number of the parameter that is their length, and the elements
-    and bytes of a step. ``fallback`` says what the compiler had to do without.
+    and bytes of a step. With ``rows_of_grid`` a parameter says how long the
+    grid is along its first axis, see there. ``fallback`` says what the compiler had to do without.
     """
 
     binary: GpuBinary
@@ -61,6 +62,7 @@ class Artifact:
     busy: tuple[int, ...] = ()
     depths: tuple[int, ...] = ()
     kept_rows: tuple[int, ...] = ()
+    rows_of_grid: tuple[int, ...] = ()
     fallback: tuple[str, ...] = ()
 
     @property

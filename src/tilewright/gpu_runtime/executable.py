@@ -26,6 +26,7 @@ from tilewright.gpu_runtime.tensormap import Unmapped
 from tilewright.ir.core import Function, Op
 from tilewright.ir.dtypes import int64
 from tilewright.ir.errors import TileError
+from tilewright.ir.gpu_parameters import rows_of_grid
 
 # How many arrays of a list are passed by value: to begin with, and for longer lists, where it is as many as fit. Lists
 # that are longer still are copied to the device.
@@ -124,6 +125,8 @@ class GpuExecutable:
     ) -> Constraints | None:
         """The variant for as many blocks, or as few, on each of so many SMs, or for rows of the length that is
         one of the ``values``; None for this one."""
+        if self.artifact.rows_of_grid and values:
+            grid = rows_of_grid(self.artifact.rows_of_grid, values), *grid[1:]
         return self._choices(processors).variant(grid, values)
 
     def _choices(self, processors: int) -> Choices:

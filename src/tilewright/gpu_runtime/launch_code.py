@@ -147,6 +147,7 @@ class LaunchCode:
             "bounds": table((8 * i, bound) for i, bound in least),
             "maps": table(encoder.described() for encoder in layout.maps),
             "parameters": table((source,) for source in layout.sources()),
+            "rows": table([_rows(artifact.rows_of_grid)] if artifact.rows_of_grid else []),
         }
         words = KERNEL.packed(
             handle=0 if kernel is None else kernel.handle.value or 0,
@@ -171,6 +172,12 @@ class LaunchCode:
             self._words[KERNEL.index("nothing")] = memory_for_nothing(self.device.index)
             return self.start(values, grid, stream, launch)
         return found
+
+
+def _rows(numbers: Sequence[int]) -> Sequence[int]:
+    """A row of ``ROWS``: see ``rows_of_grid``."""
+    parameter, *others = numbers
+    return 8 * parameter, *others
 
 
 def launch_stub(code: LaunchCode, formats: Sequence[str], lists: Mapping[int, TableMemory]) -> LaunchStub:

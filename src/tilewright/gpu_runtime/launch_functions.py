@@ -53,8 +53,9 @@ def table(rows: Iterable[Iterable[int]]) -> Any:
 
 # A kernel on a device: where tables of bounds, maps and parameters are, and the number of attributes where the width of
 # a grid is odd. Behind it is a CUlaunchConfig. A parameter is at 4 times an offset, and one of the places above.
-KERNEL = Fields("handle encode nothing bounds choices maps parameters x y z ctas blocks odd")
+KERNEL = Fields("handle encode nothing bounds choices maps parameters rows x y z ctas blocks odd")
 BOUND = Fields("offset least")  # of a value
+ROWS = Fields("offset factor addend up divisor")  # by which a value is how many blocks there are along the first axis
 CHOICES = Fields("rows processors joined")  # of a kernel that joins so many blocks
 # By the fields of ``Choice``, and the kernel where it is there. The limit is a number of blocks, a value or a per cent
 # of SMs, the parameter an offset or -1.
@@ -158,6 +159,7 @@ def _fill(body: Body, entry: Record, described: Record) -> None:
 def _start() -> str:
     body = Body()
     kernel = Record(body, "%kernel", KERNEL)
+    _define_width(body, kernel)
     with kernel.each("bounds", BOUND) as (_, bound):
         value = body.load("i64", body.element("%values", bound.load("offset")))
         body.require(body.op("icmp sge i64", value, bound.load("least")))
@@ -190,10 +192,26 @@ def _start() -> str:
     body.do(f"ret i64 {body.op('or i64', body.op('zext i32', body.load('i32', error) + ' to i64'), ENCODING)}")
     body.label("missing")
     body.do(f"ret i64 {body.load('i64', missing)}")
-    for label, number in (("empty", EMPTY), ("unmapped", UNMAPPED)):
+    for label, number in (("empty", EMPTY), ("unmapped", UNMAPPED), ("done", 0)):
         body.label(label)
         body.do(f"ret i64 {number}")
-    return body.named(f"i64 @start(ptr %kernel, ptr %launch, {_TAKEN})", f"no:\nret i64 {PYTHON}")
+    given = _TAKEN.replace("%x", "%width")
+    return body.named(f"i64 @start(ptr %kernel, ptr %launch, {given})", f"no:\nret i64 {PYTHON}")
+
+
+def _define_width(body: Body, kernel: Record) -> None:
+    """Let ``%x`` be the ``%width`` of the grid, or what a parameter says; where that is none, go to ``done``."""
+    width = body.stack("i64")
+    body.store("i64", "%width", width)
+    with kernel.each("rows", ROWS) as (_, row):
+        factor, addend, up, divisor = row.loads(*ROWS[1:])
+        number = body.load("i32", body.element("%values", row.load("offset")))
+        number = body.op("mul i32", number, body.op("trunc i64", f"{factor} to i32"))
+        number = body.op("add i32", number, body.op("trunc i64", f"{addend} to i32"))
+        number = body.op("add i64", body.op("sext i32", f"{number} to i64"), up)
+        body.store("i64", body.op("sdiv i64", number, divisor), width)
+    body.do(f"%x = load i64, ptr {width}")
+    body.unless(body.op("icmp slt i64", "%x", 1), "done")
 
 
 def _parameters(body: Body, kernel: Record, memory: str) -> str:

@@ -75,6 +75,7 @@ PASSES = (
     "prefetch-loads",
     "prefetch-rows",
     "flatten-loops",
+    "spread-loops",
     "split-blocks",
     "order-blocks",
     "merge-blocks",

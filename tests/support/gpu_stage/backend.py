@@ -18,12 +18,14 @@ from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.scheduler import run_blocks
 from tilewright.backends.schedule import Schedule
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, num_warps, verify_gpu
+from tilewright.ir.gpu_parameters import rows_of_grid
+from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, ROWS_OF_GRID, num_warps, verify_gpu
 from tilewright.ir.printer import print_function
 from tilewright.transforms.gpu.lowering import lower_to_gpu, with_merged_blocks
 from tilewright.transforms.gpu.split_blocks import SplitBlocks
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_steps import SplitSteps
+from tilewright.transforms.gpu.spread_loops import SpreadLoops
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
@@ -43,6 +45,8 @@ class InterpreterExecutable(Executable):
         warps = num_warps(self.function)
         ctas = self.function.hints.get(CTAS_OF_BLOCK, 1)
         assert isinstance(ctas, int)
+        if ROWS_OF_GRID in self.function.hints:
+            grid = (rows_of_grid(self.function.hints[ROWS_OF_GRID], arguments.values), *grid[1:])
         grid = (grid[0] * self._num_ctas * ctas, *grid[1:])
         blocks = self.function.hints.get(BLOCKS_OF_CTA)
         if isinstance(blocks, int):
@@ -92,7 +96,8 @@ class InterpreterBackend(NumpyBackend):
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> InterpreterExecutable:
         optimized = optimize(function) if self._target is None else optimized_for(function, self._target)
         if self._target is not None:
-            optimized = run_passes(optimized, (SplitMma(self._target), SplitSteps(), SplitBlocks()))
+            spreads = (SpreadLoops(),) if self.num_stages is None else ()
+            optimized = run_passes(optimized, (SplitMma(self._target), SplitSteps(), *spreads, SplitBlocks()))
         num_ctas = AnalysisManager(optimized).get(cluster_size)
         whole = with_merged_blocks(optimized) if self._target is not None and num_ctas == 1 else optimized
         lowered = lower_to_gpu(whole, self.num_warps, self.num_stages, self._target, blocks=self._blocks)

@@ -27,8 +27,8 @@ from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.device_printf import deliver
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64, uint8, uint16, uint32, uint64
-from tilewright.ir.gpu_parameters import MAP_BYTES, Geometry, TableParameter
-from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK
+from tilewright.ir.gpu_parameters import MAP_BYTES, Geometry, TableParameter, rows_of_grid
+from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, ROWS_OF_GRID
 from tilewright.ir.ops.gpu.tma import ListedMap
 from tilewright.ir.report_buffer import HEADER, WORDS, sites
 from tilewright.ir.semantics import constant_array
@@ -54,6 +54,8 @@ class PtxExecutable:
         made = self.compiled
         blocks, ctas = (made.distributed.hints.get(name, 1) for name in (BLOCKS_OF_CTA, CTAS_OF_BLOCK))
         assert isinstance(blocks, int) and isinstance(ctas, int)
+        if ROWS_OF_GRID in made.distributed.hints:
+            grid = (rows_of_grid(made.distributed.hints[ROWS_OF_GRID], arguments.values), *grid[1:])
         grid = (grid[0] * made.num_ctas * ctas, *grid[1:])
         if blocks > 1:
             parameters.append(np.int32(grid[0]).tobytes())

@@ -25,7 +25,16 @@ from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.ir.core import Function, Op
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, CTAS_OF_SM, DEEPER, KEPT_ROWS, MAX_WARPS, MOST_CTAS
+from tilewright.ir.gpu_stage import (
+    BLOCKS_OF_CTA,
+    CTAS_OF_BLOCK,
+    CTAS_OF_SM,
+    DEEPER,
+    KEPT_ROWS,
+    MAX_WARPS,
+    MOST_CTAS,
+    ROWS_OF_GRID,
+)
 from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma
 from tilewright.ir.report_buffer import sites
 from tilewright.transforms.pipelines import optimize
@@ -140,6 +149,7 @@ def _artifact(
         joined=how.join or APART,
         depths=compiled.distributed.hints.get(DEEPER, ()),
         kept_rows=compiled.distributed.hints.get(KEPT_ROWS, ()),
+        rows_of_grid=compiled.distributed.hints.get(ROWS_OF_GRID, ()),
     )
 
 

@@ -39,6 +39,7 @@ from tilewright.transforms.gpu.split_blocks import SplitBlocks
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_rows import SplitRows
 from tilewright.transforms.gpu.split_steps import SplitSteps
+from tilewright.transforms.gpu.spread_loops import SpreadLoops
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import run_passes
 
@@ -142,6 +143,8 @@ def compile_to_ptx(
     else:
         joins, _ = blocks_to_join(function, target, num_warps, how)
     splits: list[Pass] = [SplitMma(processor), SplitSteps()]
+    if num_stages is None and not (sites(whole) or local_bytes(whole)):
+        splits.append(SpreadLoops())  # before the tiles of blocks are divided
     if num_warps is None:
         splits.append(SplitBlocks())
     optimized = run_passes(whole, splits if free else ())
