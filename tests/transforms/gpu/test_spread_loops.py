@@ -15,6 +15,7 @@ from tilewright.ir.core import Function
 from tilewright.ir.gpu_parameters import rows_of_grid
 from tilewright.ir.gpu_stage import ROWS_OF_GRID
 from tilewright.ir.ops.control import For
+from tilewright.ir.ops.memory import Load
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.spread_loops import SpreadLoops
 from tilewright.transforms.pipelines import optimize, run_passes
@@ -148,6 +149,12 @@ def test_loops_that_become_blocks(kernel: ct.Kernel) -> None:
     values = [n for array in arrays(6) for n in (0, *array.shape, array.shape[1], 1)]
     rows = {numbered: 12, pairs: 3}.get(kernel, 6)
     assert rows_of_grid(made.hints[ROWS_OF_GRID], values) == rows
+
+
+def test_what_all_iterations_load_is_loaded_where_it_is_used() -> None:
+    ops = spread(gathered).body.ops
+    loads = [i for i, op in enumerate(ops) if isinstance(op, Load)]
+    assert len(loads) == 2 and any(op in ops[loads[1]].result.users for op in ops[loads[1] + 1 : loads[1] + 3])
 
 
 @pytest.mark.parametrize("kernel", KEPT)

@@ -30,6 +30,7 @@ from tilewright.ir.ops.memory import (
 from tilewright.ir.ops.shape import Reshape, constant_of
 from tilewright.ir.types import PartitionViewType
 from tilewright.transforms.base import InPlacePass
+from tilewright.transforms.gpu.sink_loads import SinkLoads
 from tilewright.transforms.gpu.tile_splitting.split import is_independent
 from tilewright.transforms.pipelines import run_passes
 from tilewright.transforms.raise_to_views import RaiseToViews
@@ -37,8 +38,9 @@ from tilewright.transforms.raise_to_views import RaiseToViews
 # Bytes of the largest tile that an iteration loads, with fewer of which starting its block would take longer; and its
 # elements, of more of which an SM has one block at a time, which then has nothing under way: on an H200 softmax of
 # 8,192 columns of bfloat16 has 3,669 GB/s in a loop and 4,135 in blocks, of 1,024 3,478 and 4,133, of 32,768 3,729 and
-# 3,499 (benchmarks/results/gpu_memory.md).
-_LEAST_BYTES, _MOST_ELEMENTS = 2 << 10, 16 << 10
+# 3,499 (benchmarks/results/gpu_memory.md). Loops do not copy rows ahead of which shared memory has no room for two: of
+# 32,768 columns of float32 softmax has 3,529 in a loop and 3,630 in blocks.
+_LEAST_BYTES, _MOST_ELEMENTS, _MOST_COPIED = 2 << 10, 16 << 10, 100 << 10
 _Place = tuple[int, tuple[int, ...]]  # axes of a tile's index that tell iterations apart, and by which divisor
 
 
@@ -62,7 +64,7 @@ class SpreadLoops(InPlacePass):
         loop.body.args[0].replace_all_uses_with(loop.lower)
         function.body.splice(loop.body.ops[:-1], before=loop)
         loop.erase()
-        return True
+        return SinkLoads().change(function) or True  # what all iterations need has no registers before it is used
 
 
 def _loop(function: Function) -> For | None:
@@ -114,8 +116,8 @@ def _pays(function: Function, loop: For) -> bool:
     tiles = {op: op.results[0].tile for op in loads if not op.results[0].tile.is_pointer}
     sizes = {op: t.size * t.element.bytes for op, t in tiles.items()}
     moved, again = (sum(n for op, n in sizes.items() if (op in inside) is way) for way in (True, False))
-    largest = max((t.size for t in tiles.values()), default=0)
-    return max(sizes.values(), default=0) >= _LEAST_BYTES and largest <= _MOST_ELEMENTS and again <= moved
+    elements, size = (max(found, default=0) for found in ([t.size for t in tiles.values()], sizes.values()))
+    return size >= _LEAST_BYTES and (elements <= _MOST_ELEMENTS or size > _MOST_COPIED) and again <= moved
 
 
 def _is_spreadable(function: Function) -> bool:
