@@ -81,22 +81,32 @@ def centered(x, out, T: ct.Constant[int]):
     ct.store(out, (row, 0), values / ct.sum(values, axis=1, keepdims=True))
 
 
-def test_nothing_outside_of_the_array_is(monkeypatch: pytest.MonkeyPatch) -> None:
+@ct.kernel
+def gathered(x, out, T: ct.Constant[int]):
+    row, at = ct.bid(0), ct.arange(T, dtype=ct.int32)
+    values = ct.gather(x, (row, at), padding_value=0)
+    values = values - ct.max(values)
+    ct.scatter(out, (row, at), values / ct.sum(values))
+
+
+@pytest.mark.parametrize("kernel", [centered, gathered])
+def test_nothing_outside_of_the_array_is(kernel: ct.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """The grid has more blocks than the array rows, and the tile more columns."""
     monkeypatch.setattr(lowering, "PrefetchRows", functools.partial(PrefetchRows, sms=1, most_ctas=64))
     x, out = np.random.default_rng(1).random((55, 252), np.float32), np.zeros((55, 252), np.float32)
     with interpreter_backend(1, target="sm_90") as backend:
-        ct.launch(None, (60,), centered, (x, out, 256), backend=backend)
+        ct.launch(None, (60,), kernel, (x, out, 256), backend=backend)
     top = np.maximum(x.max(1, keepdims=True), 0)  # four columns of the tile are padded with zeros
     x -= top
     np.testing.assert_allclose(out, x / (x.sum(1, keepdims=True) - 4 * top), rtol=1e-4)
 
 
+@pytest.mark.parametrize("kernel", [centered, gathered])
 @pytest.mark.parametrize(
     ("target", "columns", "count"), [("sm_90", 32768, 1), ("sm_80", 32768, 0), ("sm_90", 16384, 0), ("sm_90", 256, 0)]
 )
-def test_which_kernels_do(target: str, columns: int, count: int) -> None:
+def test_which_kernels_do(kernel: ct.Kernel, target: str, columns: int, count: int) -> None:
     """Those of which few blocks have room on an SM, with so little that the cache holds it, where the instruction is."""
     x = np.zeros((2, columns), np.float32)
-    function = specialization(centered, (x, x.copy(), columns), "reference").function
+    function = specialization(kernel, (x, x.copy(), columns), "reference").function
     assert compile_to_ptx(function, target, None).ptx.count("cp.async.bulk.prefetch.L2.global") == count

@@ -10,17 +10,17 @@ from typing import ClassVar
 from tilewright.analysis.gpu.target import THREAD_REGISTERS
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.dtypes import int32
+from tilewright.ir.dtypes import int32, int64
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
-from tilewright.ir.ops.arith import Add, And, Cmp, Min
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.memory import MAX_VECTOR_BYTES, GlobalLoad, Prefetch
 from tilewright.ir.ops.gpu.tiles import Splat, ThreadReduce
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import Bid, NumBlocks
-from tilewright.ir.ops.shape import Iota, PtrOffset
+from tilewright.ir.ops.shape import Iota, PtrOffset, constant_of
 from tilewright.ir.rewrite import ValueMap, clone_op
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.load_ahead import made_by, pure_slice
@@ -62,11 +62,12 @@ class PrefetchRows(InPlacePass):
 
 @dataclass(frozen=True)
 class _Row:
-    """A load of ``count`` elements (None: of all) from ``base`` on where all ``conditions`` hold, and the ops by which
-    these follow from the ``number`` of the block."""
+    """A load of ``count`` elements (None: of all) from ``base`` on, or from ``offset`` behind it, where all
+    ``conditions`` hold, and the ops by which these follow from the ``number`` of the block."""
 
     load: GlobalLoad
     base: Value
+    offset: Value | None
     conditions: Sequence[Value]
     count: Value | None
     number: Value
@@ -80,28 +81,29 @@ def _rows(function: Function) -> Iterator[_Row]:
         parts = _parts(load) if isinstance(load, GlobalLoad) else None
         if number is None or parts is None:
             continue
-        base, conditions, count = parts
+        base, offset, conditions, count = parts
         moved = {number}
-        needed = pure_slice([base, *conditions, *([] if count is None else [count])], made) or ()
+        needed = pure_slice([v for v in (base, offset, *conditions, count) if v is not None], made) or ()
         for op in needed:
             if not moved.isdisjoint(op.operands):
                 moved.update(op.results)
-        if base in moved:
+        if base in moved or offset in moved:
             assert isinstance(load, GlobalLoad)
-            yield _Row(
-                load, base, conditions, count, number, [op for op in needed if not moved.isdisjoint(op.operands)]
-            )
+            following = [op for op in needed if not moved.isdisjoint(op.operands)]
+            yield _Row(load, base, offset, conditions, count, number, following)
 
 
-def _parts(load: GlobalLoad) -> tuple[Value, Sequence[Value], Value | None] | None:
-    """The first address of ``load``, the conditions in its mask, and how many elements that lets pass; None where they
-    are not side by side."""
+def _parts(load: GlobalLoad) -> tuple[Value, Value | None, Sequence[Value], Value | None] | None:
+    """The first address of ``load``, as one and an offset, the conditions in its mask, and how many elements that lets
+    pass; None where they are not side by side."""
     ptrs, t = load.ptrs.op, load.ptrs.tile
     wide = load.vector * t.pointee.bytes == MAX_VECTOR_BYTES and max(t.shape) == t.size
     if not wide or not load.is_weak or not isinstance(ptrs, PtrOffset):
         return None
-    first, offsets = ptrs.ptr.op, ptrs.offset
-    if not isinstance(first, Splat) or not isinstance(offsets.op, Iota):
+    first, offsets, start = ptrs.ptr.op, ptrs.offset, None
+    if isinstance(offsets.op, Add) and isinstance(offsets.op.lhs.op, Splat):
+        start, offsets = offsets.op.lhs.op.x, offsets.op.rhs
+    if not isinstance(first, Splat) or not _are_places(offsets):
         return None
     conditions: list[Value] = []
     counts: list[Value] = []
@@ -112,13 +114,22 @@ def _parts(load: GlobalLoad) -> tuple[Value, Sequence[Value], Value | None] | No
             pending += op.operands
         elif isinstance(op, Splat):
             conditions.append(op.x)
+        elif isinstance(op, Cmp) and op.predicate is CmpPredicate.GE and constant_of(op.rhs) == 0:
+            if op.lhs is not offsets:
+                return None
         elif isinstance(op, Cmp) and op.lhs is offsets and isinstance(op.rhs.op, Splat):
             if op.predicate is not CmpPredicate.LT:
                 return None
             counts.append(op.rhs.op.x)
         else:
             return None
-    return None if len(counts) > 1 else (first.x, conditions, counts[0] if counts else None)
+    return None if len(counts) > 1 else (first.x, start, conditions, counts[0] if counts else None)
+
+
+def _are_places(offsets: Value) -> bool:
+    """Whether ``offsets`` count the elements of a tile."""
+    op = offsets.op
+    return isinstance(op.x.op if isinstance(op, Cast) and op.dtype is int64 else op, Iota)
 
 
 def _prefetch(row: _Row, distance: int, most_bytes: int) -> None:
@@ -139,4 +150,9 @@ def _prefetch(row: _Row, distance: int, most_bytes: int) -> None:
     else:
         given = values.get(row.count, row.count)
         count = b.emit(Min, given, b.constant(most, given.tile.element))
-    b.emit_op(Prefetch, values[row.base], count, mask)
+        if given.tile.element is int64:
+            count = b.emit(Cast, b.emit(Max, count, b.constant(0, int64)), dtype=int32)
+    address = values.get(row.base, row.base)
+    if row.offset is not None:
+        address = b.emit(PtrOffset, address, values.get(row.offset, row.offset))
+    b.emit_op(Prefetch, address, count, mask)
