@@ -235,6 +235,32 @@ def test_a_native_launch_picks_the_variant_for_its_grid(monkeypatch: pytest.Monk
     assert shapes == [(24, 10, 256, 900, 0), *clusters, (HANDLE, 21, 128, 100, 0)]
 
 
+@pytest.mark.parametrize(("lengths", "most"), [((40, 30), 40), ((48, 41), 48), ((48, 57), None), ((-1, 0), 40)])
+def test_a_variant_for_rows_that_are_short(
+    lengths: tuple[int, int], most: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of which have to be: that with the least room for them."""
+    on = Recorder()
+    on.sizes, on.processors = [4, 4], 10
+    monkeypatch.setattr(driver, "load", lambda: on)
+    monkeypatch.setattr(driver, "device", lambda index: on)
+    function: Any = SimpleNamespace(name="kernel", params=())
+    artifact = Artifact(GpuBinary(b"", "kernel", 128, 1, 0, ()), ("i32", "i32"), (), 0, short_rows=(64, 0, 1))
+    kernel, variants = GpuExecutable(function, artifact, FIRST, dict), {}
+    load(kernel, HANDLE, on)
+    for n in (40, 48, 56):
+        how = dataclasses.replace(FIRST, rows=(n, 0, 1))
+        variants[how] = GpuExecutable(function, dataclasses.replace(artifact, short_rows=()), how, dict)
+        load(variants[how], n, on)
+    found = kernel.variant_for((3, 1, 1), 10, lengths)
+    assert (None if found is None else found.rows[0]) == most and kernel.variant_for((3, 1, 1), 10) is None
+    made = kernel.launch_stub(0, (), variants)
+    assert made is not None
+    memory = ctypes.create_string_buffer(struct.pack("=2q", *lengths), 16)
+    assert entered(made)(ctypes.addressof(memory), 3, 1, 1, 0) == 0
+    assert [s.handle for s in on.seen] == [most or HANDLE]
+
+
 @pytest.mark.parametrize("rows", [21, 20, 0, -5])
 def test_a_parameter_says_how_many_blocks_there_are(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One for every two rows, whatever grid is asked for; the variant is that for as many, and without rows nothing is

@@ -63,12 +63,13 @@ class Artifact:
     depths: tuple[int, ...] = ()
     kept_rows: tuple[int, ...] = ()
     rows_of_grid: tuple[int, ...] = ()
+    short_rows: tuple[int, ...] = ()
     fallback: tuple[str, ...] = ()
 
     @property
     def has_variants(self) -> bool:
         """Whether grids or values of parameters decide which variant is launched."""
-        return bool(self.joinable or any(self.depths) or self.kept_rows)
+        return bool(self.joinable or any(self.depths) or self.kept_rows or self.short_rows)
 
     def to_bytes(self) -> bytes:
         fields = asdict(replace(self, binary=replace(self.binary, texts={})))

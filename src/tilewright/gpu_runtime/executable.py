@@ -34,6 +34,7 @@ CAPACITIES = (32, 4096)
 FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
 # Of a row that is kept; and its bytes, of which two blocks of an SM have room for as many each.
 _STEPS, _MOST_KEPT = (4, 8, 16, 32, 64), 104 << 10
+EIGHTHS = (5, 6, 7)  # of a tile, of rows that are shorter
 _NO_LAUNCH = LAUNCH(lambda *_: 0)
 
 
@@ -138,14 +139,18 @@ class GpuExecutable:
         found = [Choice(replace(like, join=joined), joined, busy) for joined, busy in joins]
         if found:  # the kernel itself has no code
             return Choices([*found, Choice(replace(like, join=APART), most=int64.max)], artifact.joined, processors)
+        if artifact.short_rows:
+            size, *lengths = artifact.short_rows
+            shorter = [(size * n // 8, *lengths) for n in EIGHTHS]
+            found += [Choice(replace(like, rows=r), most=r[0], parameters=tuple(lengths)) for r in shorter]
         for n, stages in enumerate(artifact.depths, 1):
             variant = replace(like, stages=stages, blocks=n) if stages else None
             found.append(Choice(variant, most=n * (processors // self._parameters.ctas)))
         if artifact.kept_rows:
             length, elements, size = artifact.kept_rows
-            found.append(Choice(None, most=2 * elements, parameter=length))
+            found.append(Choice(None, most=2 * elements, parameters=(length,)))
             steps = [n for n in _STEPS if n * size <= _MOST_KEPT]
-            found += [Choice(replace(like, steps=n), most=n * elements, parameter=length) for n in steps]
+            found += [Choice(replace(like, steps=n), most=n * elements, parameters=(length,)) for n in steps]
         return Choices(found, artifact.joined, processors)
 
     def _start(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:

@@ -49,20 +49,21 @@ Blocks = tuple[int, int, int]  # along each axis of a grid
 
 class Choice(NamedTuple):
     """Where another variant of a kernel is launched: with as many blocks as are ``joined``, if that keeps so many per
-    cent of SMs ``busy``, or else where the number of blocks, or the one ``parameter``, is at most ``most``. None
+    cent of SMs ``busy``, or else where the number of blocks, or each of ``parameters``, is at most ``most``. None
     for the kernel itself."""
 
     variant: Constraints | None
     joined: Blocks | None = None
     busy: int = 0
     most: int = 0
-    parameter: int | None = None
+    parameters: tuple[int, ...] = ()
 
-    def row(self, number: int) -> list[int]:
-        number, at = OWN if self.variant is None else number, -1 if self.parameter is None else 8 * self.parameter
+    def row(self, number: int, parameters: int) -> list[int]:
+        """A ``CHOICE`` of this number, whose parameters are in the table at an address."""
+        number = OWN if self.variant is None else number
         if self.joined is None:
-            return [number, 0, 0, 1, 1, 1, self.most, at]
-        return [number, 0, math.prod(self.joined), *self.joined, self.busy, -1]
+            return [number, 0, 0, 1, 1, 1, self.most, parameters]
+        return [number, 0, math.prod(self.joined), *self.joined, self.busy, parameters]
 
 
 class Choices:
@@ -70,7 +71,9 @@ class Choices:
 
     def __init__(self, choices: Sequence[Choice], joined: Blocks, processors: int = 1) -> None:
         self.all = choices
-        self._rows = table(choice.row(i) for i, choice in enumerate(choices))
+        self._parameters = [table((8 * i,) for i in choice.parameters) for choice in choices]
+        at = map(addressof, self._parameters)
+        self._rows = table(choice.row(i, place) for i, (choice, place) in enumerate(zip(choices, at)))
         self._others: dict[int, LaunchCode] = {}
         self.words = CHOICES.packed(rows=addressof(self._rows), processors=processors, joined=math.prod(joined))
 
@@ -78,9 +81,9 @@ class Choices:
         """The one for a launch with ``values``, where they are known; None for the kernel itself."""
         choose = _CHOSEN(functions().address("choose"))
         known = (ctypes.c_int64 * len(values))() if values else None
-        for choice in self.all:
-            if known is not None and choice.parameter is not None:
-                known[choice.parameter] = values[choice.parameter]
+        for i in (i for choice in self.all for i in choice.parameters):
+            if known is not None:
+                known[i] = values[i]
         found = choose(self.words, known, *grid)
         return None if found == OWN else self.all[found].variant
 

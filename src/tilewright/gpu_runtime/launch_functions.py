@@ -58,8 +58,8 @@ BOUND = Fields("offset least")  # of a value
 ROWS = Fields("offset factor addend up divisor")  # by which a value is how many blocks there are along the first axis
 CHOICES = Fields("rows processors joined")  # of a kernel that joins so many blocks
 # By the fields of ``Choice``, and the kernel where it is there. The limit is a number of blocks, a value or a per cent
-# of SMs, the parameter an offset or -1.
-CHOICE = Fields("number kernel joined x y z limit parameter")
+# of SMs, the parameters a table of offsets.
+CHOICE = Fields("number kernel joined x y z limit parameters")
 # What cuTensorMapEncodeTiled is given, the base as an offset. Behind it are axes.
 MAP = Fields("element rank base box ones interleave swizzle promotion outside")
 # Values at offsets, times a factor, and so many more.
@@ -301,12 +301,13 @@ def _choose() -> str:
     known = body.op("icmp ne ptr", "%values", "null")
     with choices.each("rows", CHOICE) as (_, row):
         body.store("i64", row.load("number"), found)
-        parameter = row.load("parameter")
-        valued = body.op("icmp sge i64", parameter, 0)
-        read = body.op("and i1", valued, known)
-        place = body.op("select i1", read, f"ptr {body.element('%values', parameter)}", f"ptr {number}")
-        few = body.op("icmp sle i64", body.load("i64", place), row.load("limit"))
-        body.store("i1", body.op("and i1", few, body.op("icmp eq i1", valued, read)), suits)
+        none = body.op("icmp eq i64", body.load("i64", row.load("parameters", "ptr")), 0)
+        few = body.op("icmp sle i64", body.load("i64", number), row.load("limit"))
+        body.store("i1", body.op("select i1", none, f"i1 {few}", f"i1 {known}"), suits)
+        with body.when(known), row.each("parameters", ("offset",)) as (_, parameter):
+            value = body.load("i64", body.element("%values", parameter.load("offset")))
+            few = body.op("icmp sle i64", value, row.load("limit"))
+            body.store("i1", body.op("and i1", body.load("i1", suits), few), suits)
         with body.when(body.op("icmp ne i64", row.load("joined"), 0)):
             body.store("i1", _joins(body, row, choices.load("processors")), suits)
         body.unless(body.load("i1", suits), "found")

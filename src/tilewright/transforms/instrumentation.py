@@ -76,6 +76,7 @@ PASSES = (
     "prefetch-rows",
     "flatten-loops",
     "spread-loops",
+    "bound-parameters",
     "split-blocks",
     "order-blocks",
     "merge-blocks",

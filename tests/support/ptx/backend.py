@@ -25,6 +25,7 @@ from tilewright.backends.reference.memory import Memory
 from tilewright.gpu_runtime import realign
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.device_printf import deliver
+from tilewright.gpu_runtime.executable import EIGHTHS
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64, uint8, uint16, uint32, uint64
 from tilewright.ir.gpu_parameters import MAP_BYTES, Geometry, TableParameter, rows_of_grid
@@ -44,9 +45,13 @@ class PtxExecutable:
         self._backend = backend
         self._function = function
         self._entry = parse(compiled.ptx)[compiled.name]
+        self._variants: dict[Constraints, PtxExecutable] = {}
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every CTA or pair of ``grid``, one after the other. Fault for what a GPU would do wrong."""
+        if (variant := self._variant(arguments)) is not None:
+            variant.launch(grid, arguments)
+            return
         parameters = [
             constant_array(number, arg.tile.dtype, ()).tobytes()
             for arg, number in zip(self._function.body.args, arguments.values)
@@ -96,6 +101,18 @@ class PtxExecutable:
         if made.reports:
             found, room = added["report"], WORDS - HEADER
             deliver(sites(made.optimized), found[:HEADER], found[HEADER : HEADER + min(int(found[0]), room)])
+
+    def _variant(self, arguments: LaunchArguments) -> PtxExecutable | None:
+        """That which a launch takes for rows that are shorter than their tile."""
+        size, *lengths = self.compiled.short_rows or (0,)
+        shorter = [size * n // 8 for n in EIGHTHS if all(arguments.values[i] <= size * n // 8 for i in lengths)]
+        if not lengths or not shorter:
+            return None
+        how = replace(self._backend.constraints, rows=(shorter[0], *lengths))
+        if how not in self._variants:
+            made = compile_to_ptx(self._function, self.compiled.target.name, self._backend.num_warps, how=how)
+            self._variants[how] = PtxExecutable(self._function, made, self._backend)
+        return self._variants[how]
 
     def _listed(self, t: TableParameter, rows: np.ndarray[Any, Any], first: int) -> Iterator[Map]:
         """The maps in front of the ``rows`` of a table, which begin at byte ``first``."""
@@ -162,10 +179,14 @@ class PtxBackend:
     def target(self) -> str:
         return f"numpy-{np.__version__}"
 
+    @property
+    def constraints(self) -> Constraints:
+        """What kernels are compiled with."""
+        return Constraints(realign=self.realign, capacity=self.capacity, blocks=self.blocks, steps=self.steps)
+
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> PtxExecutable:
         warps = options.get("num_warps", self.num_warps)
-        how = Constraints(realign=self.realign, capacity=self.capacity, blocks=self.blocks, steps=self.steps)
-        made = compile_to_ptx(function, self._target, warps, how=how)
+        made = compile_to_ptx(function, self._target, warps, how=self.constraints)
         self.made.append(PtxExecutable(function, made, self))
         return self.made[-1]
 

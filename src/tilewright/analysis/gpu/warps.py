@@ -11,7 +11,7 @@ from tilewright.analysis.live_ranges import LiveRanges, max_live
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float32, tfloat32
 from tilewright.ir.effects import has_effect
-from tilewright.ir.gpu_stage import ROW_PART
+from tilewright.ir.gpu_stage import ROW_PART, SHORT_ROWS
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul, Select, Sub
@@ -54,6 +54,9 @@ _WARPS, _CTAS = 64, 32
 # ``benchmarks/gpu_memory.py --warps`` on an H100.
 _RESIDENT_BYTES, _RESIDENT_WARPS = 40 << 10, 32
 _RESIDENT_WARPS_TO_REDUCE = 16  # of loops that store nothing: cross entropy in 16,384 has 2,978 and 2,774 GB/s (H200)
+# Of rows that are shorter than their tile, of which more warps hold more than there is: of 5,000 columns of bfloat16
+# softmax has 4,016 GB/s with four warps and 3,863 with eight, RMS norm 3,978 and 4,045 (one H200).
+_RESIDENT_WARPS_OF_SHORT_ROWS, _VECTOR = 20, 8
 # Elements of one of several lines that are reduced: layer norm of four rows of 4,096 has 3,759 GB/s with eight warps,
 # 2,194 with 16 (one H200).
 _LONG_LINE = 1024
@@ -173,6 +176,9 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
     sizes = {op: op.results[0].tile.size * _bits(op.results[0]) // 8 for op in loads}
     row = max(sizes.values(), default=size * 4)
     words = _words_of_an_element(function, size) * size
+    short, given = size, function.hints.get(SHORT_ROWS)
+    if isinstance(given, int):
+        words, row, short = words * given / size, row * given // size, given
     loops = [op.parent for op in loads if isinstance(op.parent, LoopOp)]
     combined = [op for loop in dict.fromkeys(loops) for op in loop.walk() if isinstance(op, CombiningOp)]
     looped = not all(map(_is_added_up, combined))
@@ -186,19 +192,23 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
         words *= _REGISTERS_ACROSS
     if across or long:
         resident = _RESIDENT_WARPS_TO_REDUCE
+    if short < size:
+        resident = min(resident, _RESIDENT_WARPS_OF_SHORT_ROWS)
     if any(math.prod(shape) == size for shape in state_shapes(function)):
         return _warps_with(size, _ELEMENTS_OF_STATE, _FEWEST)
     sums = any(init.tile.size == size for loop in loops for init in loop.inits)
     if sums and not combined:  # its loops only move tiles
         return _warps_with(size, _ELEMENTS, _FEWEST)
 
-    def merit(warps: int) -> tuple[float, int, int]:
-        each = -(-min(_registers(words, warps), most_registers(warps * LANES)) // 8) * 8
+    def merit(warps: int) -> tuple[float, int, int, int]:
+        part = warps * LANES * _VECTOR
+        held = short if short == size else min(-(-short // part) * part, size)  # elements that registers are for
+        each = -(-min(_registers(words * held / short, warps), most_registers(warps * LANES)) // 8) * 8
         ctas = min(int(SM_REGISTERS // (each * warps * LANES)), _WARPS // warps, _CTAS)
-        return min(ctas * row / _RESIDENT_BYTES, 1), min(ctas * warps, resident), -warps
+        return min(ctas * row / _RESIDENT_BYTES, 1), min(ctas * warps, resident), -held, -warps
 
     # More where a CTA waits for the next row; one where no thread has more than it hides the latency of.
-    fewest = 4 if looped else 1 if size <= LANES * _ELEMENTS_OF_ONE_WARP else 2
+    fewest = 4 if looped else 1 if short <= LANES * _ELEMENTS_OF_ONE_WARP else 2
     if blocks == 1 and (writes or not looped):  # nothing else is on the SM
         fewest = max(fewest, min(size // (LANES * _ELEMENTS), _WARPS_OF_ONE_BLOCK))
     room = 1 if combined else _SPILLED  # what is spilled in a loop is so in each iteration

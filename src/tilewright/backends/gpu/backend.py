@@ -149,6 +149,7 @@ def _artifact(
         joined=how.join or APART,
         depths=compiled.distributed.hints.get(DEEPER, ()),
         kept_rows=compiled.distributed.hints.get(KEPT_ROWS, ()),
+        short_rows=compiled.short_rows,
         rows_of_grid=compiled.distributed.hints.get(ROWS_OF_GRID, ()),
     )
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tilewright.analysis.gpu.short_rows import lengths_of_rows
 from tilewright.analysis.gpu.target import GpuTarget, parse_target
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.base import LazyTexts
@@ -30,6 +31,7 @@ from tilewright.ir.printer import print_function
 from tilewright.ir.report_buffer import sites
 from tilewright.system import collector
 from tilewright.transforms.base import Pass
+from tilewright.transforms.bound_parameters import BoundParameters
 from tilewright.transforms.gpu.flatten_loops import FlattenLoops
 from tilewright.transforms.gpu.join_blocks import Blocks, JoinBlocks, is_sufficient, joinable
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
@@ -72,6 +74,7 @@ class Compiled:
     target: Architecture
     ignored_hints: Sequence[str]
     llvm: str
+    short_rows: tuple[int, ...]
     optimized: Function
     distributed: Function
     seconds: Mapping[str, float]
@@ -136,6 +139,8 @@ def compile_to_ptx(
     times = [time.perf_counter()]
     processor = parse_target(chosen.name.removesuffix("a"))
     whole = optimized_for(function, processor)
+    if how.rows:
+        whole = run_passes(whole, (BoundParameters(how.rows[0], how.rows[1:]),))
     free = how.descriptors  # without, others launch it
     joins: Sequence[Blocks] = ()
     if how.join not in (None, APART):
@@ -191,6 +196,7 @@ def compile_to_ptx(
         ignored_hints=ignored_hints(whole, distributed, processor, num_ctas),
         llvm=text,
         joinable=joins,
+        short_rows=lengths_of_rows(distributed) if free and not (how.rows or num_warps) else (),
         optimized=optimized,
         distributed=distributed,
         seconds=seconds,

@@ -152,9 +152,11 @@ class _Lowering:
         if line is None:
             inside = b.emit(Cmp, index, end, predicate=CmpPredicate.LT)
         else:
-            tiles = b.emit(Add, b.emit(Shr, b.emit(Sub, end, one), b.constant(n.bit_length() - 1, int32)), one)
-            start = b.emit(Mul, b.emit(Min, index, tiles), b.constant(n, int32))
-            left = b.emit(Sub, end, start)  # modulo 2 ** 32, as what is left is more than -2 ** 31
+            left = end  # of the first tile
+            if constant_of(index) != 0:
+                tiles = b.emit(Add, b.emit(Shr, b.emit(Sub, end, one), b.constant(n.bit_length() - 1, int32)), one)
+                start = b.emit(Mul, b.emit(Min, index, tiles), b.constant(n, int32))
+                left = b.emit(Sub, end, start)  # modulo 2 ** 32, as what is left is more than -2 ** 31
             inside = b.emit(Cmp, line, b.splat(left, line.tile.shape), predicate=CmpPredicate.LT)
         if self.ranges.range(index)[0] < 0:
             after = b.emit(Cmp, index, b.constant(0, int32), predicate=CmpPredicate.GE)

@@ -147,9 +147,8 @@ class Context:
             return
         if (n := self.equal_conditions.get(op, 1)) > 1:
             operands[0] = [operands[0][r // n * n] for r in range(len(operands[0]))]
-        stride, emit = self.strides.get(op.result, 1), self.element(op)
-        if self.scalars.is_instruction(op):  # LLVM would find out that operands are equal, as a broadcast has them
-            emit = functools.cache(emit)
+        stride = self.strides.get(op.result, 1)
+        emit = functools.cache(self.element(op))  # of equal operands, as a broadcast and a short row have them, once
         found: list[Any] = [None] * len(operands[0])
         found[::stride] = map(emit, zip(*(registers[::stride] for registers in operands)))
         self.values[op.result] = found

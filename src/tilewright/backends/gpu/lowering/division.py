@@ -20,6 +20,7 @@ from tilewright.ir.dtypes import DType
 from tilewright.ir.ops.arith import Div, is_plain, operand_dtype
 
 _FEWEST = 8  # quotients by a number for which it pays
+_WORD = 4  # quotients that are converted together
 _CHAINS = 4  # in which they are looked at
 _OTHER_REGISTERS, _PART = 48, 32  # where both branches have their numbers in registers; quotients, where these are few
 # Where the divisor and what is divided, unless that is zero, are from a range like these, nothing of what follows
@@ -57,9 +58,14 @@ def _divide(cx: Context, op: Div) -> None:
     if not _shares_reciprocals(cx, op) or (narrow is None and len(xs) > room):
         cx.elementwise(op)
         return
+    pairs = list(zip(xs, divisors))
+    unique = list(dict.fromkeys(pairs))  # of a short row many are equal
+    unique += unique[-1:] * (-len(unique) % _WORD)
+    xs, divisors = ([pair[i] for pair in unique] for i in range(2))
     each = len(xs) if len(xs) <= room else _PART
     parts = (_quotients(cx, xs[i : i + each], divisors[i : i + each], narrow) for i in range(0, len(xs), each))
-    cx.values[op.result] = [x for part in parts for x in part]
+    found = dict(zip(unique, (x for part in parts for x in part)))
+    cx.values[op.result] = [found[pair] for pair in pairs]
 
 
 def _quotients(cx: Context, xs: Registers, divisors: Registers, narrow: DType | None) -> Registers:

@@ -19,6 +19,7 @@ from tilewright.backends.gpu.lowering import (
     narrowing,
     packed_arithmetic,
     rescaling,
+    short_rows,
     tensor_memory,
     tiles,
     tma,
@@ -46,7 +47,21 @@ from tilewright.ir.ops.gpu.tma import ParameterMap
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.types import TileType
 
-_MODULES = control, tiles, memory, mma, tma, wgmma, tensor_memory, matrices, narrowing, rescaling, division, words
+_MODULES = (
+    control,
+    tiles,
+    memory,
+    mma,
+    tma,
+    wgmma,
+    tensor_memory,
+    matrices,
+    narrowing,
+    rescaling,
+    division,
+    words,
+    short_rows,
+)
 RULES = {rule: how for module in _MODULES for rule, how in module.RULES.items()}
 _GLOBAL_SPACE, _SHARED_SPACE = 1, 3
 # Beside so many quotients by one number a thread has few enough other registers only if ptxas is told so.

@@ -21,6 +21,7 @@ from tilewright.backends.gpu.lowering.context import (
     unsupported,
 )
 from tilewright.backends.gpu.lowering.patterns import number_of
+from tilewright.backends.gpu.lowering.short_rows import is_false
 from tilewright.backends.gpu.lowering.words import Words, bytes_of, packed, unpacked, words_of
 from tilewright.backends.vector.types import resized
 from tilewright.ir.core import Op
@@ -103,9 +104,13 @@ def _global_load(cx: Context, op: memory.GlobalLoad) -> None:
     instruction = "ld.param" if op in cx.parameter_loads else _qualified(op, "ld")
     padding = None if masks is None or op.padding is None else cx.of(op.padding)
     otherwise = None if padding is None else _bits_of_constant(padding[0], dtype, words)
+    zeros = [cx.scalars.constant(dtype, 0)] * op.vector
     found: Registers = []
     for r in range(0, len(pointers), op.vector):
         mask = None if masks is None else masks[r]
+        if is_false(mask):
+            found += zeros if padding is None else padding[r : r + op.vector]
+            continue
         known = cx.base_offsets.of(pointers[r])
         if mask is not None and op.memory_order is MemoryOrder.ACQUIRE:
             loaded = _branched_load(cx, instruction, words, pointers[r], mask, otherwise or 0)
@@ -159,6 +164,8 @@ def _global_store(cx: Context, op: memory.GlobalStore) -> None:
     instruction = _qualified(op, "st")
     for r in owned_registers(op.ptrs.tile.layout):
         if r % op.vector == 0:
+            if masks is not None and is_false(masks[r]):
+                continue
             mask = _and(cx, None if masks is None else masks[r], owner)
             stored = packed(cx, words, values[r : r + op.vector], dtype)
             known = cx.base_offsets.of(pointers[r])
