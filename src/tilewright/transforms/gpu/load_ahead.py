@@ -123,9 +123,8 @@ def _masked(
     own = None if load.mask is None else values.get(load.mask, load.mask)
     if mask is not None and pointers.tile.rank:
         mask = b.emit(Splat, mask, type=pointers.tile.with_dtype(bool_))
-    if mask is None or own is None:
-        return pointers, mask or own, None if load.padding is None else values.get(load.padding, load.padding)
-    mask = b.emit(And, own, mask)
+    if own is not None:
+        mask = own if mask is None else b.emit(And, own, mask)
     return pointers, mask, None if load.padding is None else values.get(load.padding, load.padding)
 
 
