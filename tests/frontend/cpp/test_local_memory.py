@@ -114,6 +114,19 @@ def test_constant_tables(kernels: dict[str, CppKernel]) -> None:
     assert out.tolist() == [60, 6, ord("e"), 180]
 
 
+def test_pointers_walk_through_constant_tables() -> None:
+    body = """
+        static constexpr float weights[] = {1, 2, 4, 0};
+        int hash = 0;
+        for (char const* c = "hello"; *c; ++c) hash = hash * 31 + *c;
+        for (float const* w = weights + 1; *w; ++w) hash += int(*w);
+        *out = hash;
+    """
+    kernel = Module(f"{PREAMBLE} __tile_global__ void k(int* out) {{ {body} }}").kernel("k")
+    run(kernel, (1,), out := np.zeros(1, np.int32))
+    assert out[0] == 99162322 + 6
+
+
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_arrays_of_pointers(kernels: dict[str, CppKernel], n: int) -> None:
     a, b = np.zeros(2, np.int32), np.zeros(2, np.int32)

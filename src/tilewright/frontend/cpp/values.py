@@ -57,7 +57,8 @@ class Translation:
             if operand.name not in self.module.globals:
                 self.fail("pointers to functions, and calls through them, are not available in tile code")
             if operand.name in self.tables:
-                return self.moved(self.tables[operand.name], operand.offset)
+                value = self.moved(self.tables[operand.name], operand.offset)
+                return value if want is None else self.coerce(value, want)
             if operand.name.startswith("_ZTV"):
                 self.fail("virtual functions are not available in tile code")
             if operand.name.startswith("__const."):  # what a local array is filled from
