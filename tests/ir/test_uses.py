@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
 from tilewright.ir.core import Function, Op
+from tilewright.ir.ops.arith import Add
+from tilewright.ir.ops.control import For, If, LoopOp
+from tilewright.ir.ops.linear import Mma
+from tilewright.ir.ops.memory import MemoryOp
 from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.ir.rewrite import clone_function, clone_op
@@ -30,6 +35,13 @@ func @f(%n: i32 = "n".scalar) {
 
 def ops_of(function: Function, name: str) -> list[Op]:
     return [op for op in function.walk() if op.name == name]
+
+
+@pytest.mark.parametrize("kind", [Op, Add, For, LoopOp, (LoopOp, MemoryOp, If), Mma])
+def test_ops_of_a_kind_are_those_of_a_walk(kind: type[Op] | tuple[type[Op], ...]) -> None:
+    for text in (TEXT, (Path(__file__).parent / "every_op.tir").read_text()):
+        f = parse_function(text)
+        assert f.ops_of(kind) == [op for op in f.walk() if isinstance(op, kind)]
 
 
 def test_users_are_listed_once_in_the_order_of_their_insertion() -> None:
