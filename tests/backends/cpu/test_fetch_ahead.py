@@ -104,9 +104,10 @@ def arrays(columns: int) -> tuple[np.ndarray, np.ndarray]:
     return x, np.empty_like(x)
 
 
-def fetches(kernel: Any, columns: int, tile: int) -> bool:
+def fetches(kernel: Any, columns: int, tile: int, *, to_write: bool = False) -> bool:
     function = optimize(specialization(kernel, (*arrays(columns), tile), "cpu").function)
-    return "llvm.prefetch" in lower(function, target.host()).text
+    calls = [line for line in lower(function, target.host()).text.splitlines() if "call" in line and "prefetch" in line]
+    return any(f", i32 {int(to_write)}, i32" in line for line in calls)
 
 
 @pytest.mark.parametrize("kernel", [softmax, persistent_softmax])
@@ -132,6 +133,55 @@ def test_short_rows_that_are_copied_for_products() -> None:
     assert fetches(products, 3000, 64)
     assert not fetches(products, 3000, 512)  # long enough for processors to fetch
     assert not fetches(products_of_rows, 64, 64)  # one behind the other
+
+
+@ct.kernel
+def products_of_halves(x, out, C: ct.Constant[int]):
+    """The result is rounded on its way."""
+    total = ct.zeros((C, C), ct.float32)
+    for k in range(ct.num_tiles(x, 0, (64, C))):
+        total = ct.mma(ct.full((C, 64), 1, x.dtype), ct.load(x, (k, 0), (64, C)), total)
+    ct.store(out, (0, 0), total * 0.5)
+
+
+def test_lines_that_a_product_is_stored_to() -> None:
+    assert fetches(products, 3000, 64, to_write=True) and fetches(products_of_rows, 100, 128, to_write=True)
+    assert not fetches(products, 3000, 256, to_write=True)  # too large a part of a cache
+    assert not fetches(products_of_halves, 3000, 64, to_write=True)
+    assert not fetches(softmax, 3000, 4096, to_write=True)
+
+
+@ct.kernel
+def two_products(x, out, C: ct.Constant[int]):
+    """The view of out is made behind both loops, of which the first one may have no iteration."""
+    first, second = ct.zeros((C, C), ct.float32), ct.zeros((C, C), ct.float32)
+    for k in range(ct.num_tiles(x, 0, (64, C)) - 2):
+        first = ct.mma(ct.full((C, 64), 1, x.dtype), ct.load(x, (k, 0), (64, C)), first)
+    for k in range(ct.num_tiles(x, 0, (64, C))):
+        second = ct.mma(ct.full((C, 64), 2, x.dtype), ct.load(x, (k, 0), (64, C)), second)
+    ct.store(out, (1, 0), second)
+    ct.store(out, (0, 0), first)
+
+
+@pytest.mark.parametrize("rows", [100, 300])
+def test_two_products_that_are_stored_to_one_array(rows: int) -> None:
+    x, out = np.ones((rows, 64), np.float32), np.empty((128, 64), np.float32)
+    ct.launch(None, (1,), two_products, (x, out, 64), backend="cpu")
+    np.testing.assert_array_equal(out[64:], 2 * rows)
+    np.testing.assert_array_equal(out[:64], min(rows, 64 * (-(-rows // 64) - 2)))
+
+
+@pytest.mark.parametrize("columns", [64, 100])
+@pytest.mark.parametrize("strides", ["rows", "columns", "every second"])
+def test_products_that_are_stored_to_arrays_of_all_kinds(columns: int, strides: str) -> None:
+    x = np.random.default_rng(columns).integers(-9, 9, (130, columns)).astype(np.float32)
+    results = []
+    for backend in ("cpu", "reference"):
+        out = np.zeros((2 * columns, 2 * columns), np.float32)
+        given = {"rows": out[:64, :64], "columns": out.T[:64, :70], "every second": out[::2, ::2]}[strides]
+        ct.launch(None, (2,), products, (x, given, 64), backend=backend)
+        results.append(out)
+    np.testing.assert_array_equal(*results)
 
 
 def test_stores_past_the_caches_of_what_was_made_of_a_tile() -> None:

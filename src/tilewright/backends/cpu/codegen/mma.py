@@ -18,6 +18,7 @@ from tilewright.backends.cpu.codegen.loop_nests import NestWork
 from tilewright.backends.cpu.codegen.mma_dot import DotKernel
 from tilewright.backends.cpu.codegen.mma_in_place import InPlace, valid_elements
 from tilewright.backends.cpu.codegen.mma_kernel import Accumulator, Kernel, RowsKernel, TransposedKernel, blocking
+from tilewright.backends.cpu.codegen.mma_stored import Stored, stored
 from tilewright.backends.cpu.codegen.mma_tiles import TileKernel
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.panels import Rearrangement
@@ -74,10 +75,11 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     right = _buffered(state.tile_buffer(y), product.n)
     accumulator = _accumulator(state, nest, op.acc)
     interleaved = isinstance(source, LoopNest) and _reader(state, source) is not None
+    goal = stored(state, op, nest.results[0]) if dot is None else None
     work_buffer = None if work is None or dot is None else state.buffer(work, int8, dot.scratch_bytes(product))
 
     def multiply() -> NestWork:
-        return _multiply(state, op, product, (left, right), accumulator, valid, dot, work_buffer, interleaved)
+        return _multiply(state, op, product, (left, right), accumulator, valid, dot, work_buffer, interleaved, goal)
 
     if place is None:
         done = multiply()
@@ -200,6 +202,7 @@ def _multiply(
     dot: DotInstruction | None = None,
     work: Buffer | None = None,
     interleaved: bool = False,
+    goal: Stored | None = None,
 ) -> NestWork:
     """For ``op``, add the products of the matrices ``operands`` to ``accumulator``; how much work that is.
 
@@ -210,7 +213,7 @@ def _multiply(
     packed = isinstance(left.column, int) and left.column == 1
     if dot is None:
         kernel = Kernel if right.buffered else TransposedKernel if right.transposed else RowsKernel
-        function = _kernel(state, kernel, p, accumulator, packed=packed)
+        function = _kernel(state, kernel, p, accumulator, packed=packed, fetching=goal is not None)
     else:
         start = "interleaved." * interleaved + "wide." * (left.buffered and p.x.is_floating)
         function = _dot_kernel(state, dot, p, start)
@@ -236,7 +239,7 @@ def _multiply(
         arguments += [work.pointer, as_value(left.row)]
     else:
         distances = [left.row, *[left.column] * (not packed), *[right.row] * (not right.buffered)]
-        arguments += map(as_value, (*valid, k, *distances))
+        arguments += map(as_value, (*valid, k, *distances, *(goal or ())))
     nest.builder.call(function, arguments)
     nest.close()
     return done
@@ -304,19 +307,29 @@ def _rewrite(
     nest.close()
 
 
-def _kernel(state: State, kernel: type[Kernel], p: Product, accumulator: Accumulator, *, packed: bool) -> ir.Function:
+def _kernel(
+    state: State, kernel: type[Kernel], p: Product, accumulator: Accumulator, *, packed: bool, fetching: bool
+) -> ir.Function:
     """The function that adds the product of row-major [m, k] and [k, n] to [m, n] as ``kernel`` does.
 
     Its parameters are x, y and out, the factors of ``accumulator`` if it has any, how far along m and k to go, k, and
-    the distances of the rows of x, unless ``packed`` of its columns, and of the rows of y where that is in an array.
-    It serves every k of more than a few steps.
+    the distances of the rows of x, unless ``packed`` of its columns, and of the rows of y where that is in an array,
+    and if it is ``fetching``, the two numbers of ``Stored``. It serves every k of more than a few steps.
     """
     scaled = "" if accumulator.factors is None else "columns." if accumulator.by_column else "rows."
     start = "zero." if accumulator.zero else scaled
     start += "" if packed else "strided."
+    start += "fetching." if fetching else ""
     name = f"tw.mma.{start}{kernel.kind}{p._replace(k=min(p.k, kernel.unroll))}"
-    pointers, numbers = 3 if accumulator.factors is None else 4, 4 + (not packed) + (kernel is not Kernel)
-    return _function(state, name, pointers, numbers, lambda f: kernel(state, f, p, accumulator, packed=packed).emit())
+    pointers, numbers = (
+        3 if accumulator.factors is None else 4,
+        4 + (not packed) + (kernel is not Kernel) + 2 * fetching,
+    )
+
+    def emit(function: ir.Function) -> None:
+        kernel(state, function, p, accumulator, packed=packed, fetching=fetching).emit()
+
+    return _function(state, name, pointers, numbers, emit)
 
 
 def _dot_kernel(state: State, dot: DotInstruction, p: Product, start: str) -> ir.Function:

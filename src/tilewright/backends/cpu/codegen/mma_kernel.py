@@ -24,6 +24,7 @@ from tilewright.records import NamedTuple
 
 _VECTORS = 8  # of one row: some more multiply-adds than are under way at a time
 _ROWS_AHEAD = 16  # that rows in arrays are fetched ahead, as by copies of them
+_LINE = 64  # bytes
 UNROLL = 4  # steps of k per iteration of the inner loop: the fastest of 1 to 8, benchmarks/results/constants.md
 
 
@@ -93,7 +94,14 @@ class Kernel:
     least_steps: ClassVar[int] = 1
 
     def __init__(
-        self, state: State, function: ir.Function, p: Product, accumulator: Accumulator, *, packed: bool
+        self,
+        state: State,
+        function: ir.Function,
+        p: Product,
+        accumulator: Accumulator,
+        *,
+        packed: bool,
+        fetching: bool = False,
     ) -> None:
         self.function, self.state = function, state
         self.dtypes = p.x, p.y, p.out
@@ -102,6 +110,8 @@ class Kernel:
         self.factors = None if accumulator.factors is None else function.args[3]
         self.by_column = accumulator.by_column
         self.height, self.depth, self.k, self.row, *others = function.args[3 if accumulator.factors is None else 4 :]
+        self.stored: Sequence[ir.Value] = others[-2:] if fetching else ()
+        others = others[: len(others) - len(self.stored)]
         self.column = 1 if packed else others[0]
         self.right_row = others[-1] if others else None
         self.type = element_type(p.out)
@@ -181,10 +191,21 @@ class Kernel:
         """The products of some rows with the columns that the accumulators hold."""
         out = [self._line(nest, row, column, i) for i in range(rows)]
         start = [self._start(nest, row, i, column, line) for i, line in enumerate(out)]
+        if self.stored:
+            for i in range(rows):
+                self._fetch_line(nest, index.add(nest.builder, row, i), column)
         accumulators = self._sum(nest, row, column, start)
         for line, pointers in zip(accumulators, out):
             for value, pointer in zip(line, pointers):
                 nest.builder.store(self._finished(nest, value), pointer, align=4)
+
+    def _fetch_line(self, nest: Nest, row: Index, column: Index) -> None:
+        """Have the lines fetched that what is computed of ``row`` is going to be stored to."""
+        builder, (first, distance), item = nest.builder, self.stored, 8 if self.type == F64 else 4
+        start = builder.add(first, as_value(index.mul(builder, row, distance)))
+        start = builder.add(start, as_value(index.mul(builder, column, item)))
+        for at in range(0, self.block.columns * item, _LINE):
+            prefetch(builder, builder.inttoptr(builder.add(start, I64(at)), ir.PointerType()), write=True)
 
     def _start(self, nest: Nest, row: Index, i: int, column: Index, pointers: Sequence[ir.Value]) -> list[ir.Value]:
         """What the accumulators of a row start from."""
@@ -314,9 +335,9 @@ class RowsKernel(Kernel):
         return found
 
 
-def prefetch(builder: ir.IRBuilder, pointer: ir.Value) -> None:
-    """Fetch what is going to be read there into the second cache."""
-    arguments = [pointer, ir.Constant(I32, 0), ir.Constant(I32, 2), ir.Constant(I32, 1)]
+def prefetch(builder: ir.IRBuilder, pointer: ir.Value, *, write: bool = False) -> None:
+    """Fetch what is going to be read there, or written, into the second cache."""
+    arguments = [pointer, ir.Constant(I32, int(write)), ir.Constant(I32, 2), ir.Constant(I32, 1)]
     call_external(builder, "llvm.prefetch.p0", ir.VoidType(), arguments)
 
 
