@@ -17,7 +17,7 @@ from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Max, Min
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.gpu.memory import MAX_VECTOR_BYTES, GlobalLoad, Prefetch
-from tilewright.ir.ops.gpu.tiles import Splat, ThreadReduce
+from tilewright.ir.ops.gpu.tiles import ConvertLayout, Splat, ThreadReduce
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import Bid, NumBlocks
 from tilewright.ir.ops.shape import Iota, PtrOffset, constant_of
@@ -132,11 +132,19 @@ def _are_places(offsets: Value) -> bool:
     return isinstance(op.x.op if isinstance(op, Cast) and op.dtype is int64 else op, Iota)
 
 
+def _when_loaded(load: GlobalLoad) -> Op:
+    """The op before which what ``load`` loads has been waited for, as warps exchange what they made of it: a prefetch
+    before would be served before loads of other blocks."""
+    assert load.block is not None
+    following = load.block.ops[load.block.ops.index(load) + 1 :]
+    waits = (i for i, op in enumerate(following) if isinstance(op, ConvertLayout))
+    return following[next(waits, -1) + 1]
+
+
 def _prefetch(row: _Row, distance: int, most_bytes: int) -> None:
     """Prefetch up to ``most_bytes`` of the row of the block at this ``distance``, of as many as SMs have at a time."""
     load, t = row.load, row.load.ptrs.tile
-    assert load.block is not None
-    b = Builder.before(load.block.ops[load.block.ops.index(load) + 1])
+    b = Builder.before(_when_loaded(load))
     following = b.emit(Add, row.number, b.constant(distance, int32))
     values: ValueMap = {row.number: following}
     for op in row.slice:
