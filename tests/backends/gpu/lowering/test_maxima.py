@@ -11,16 +11,16 @@ import tilewright as ct
 from tilewright.backends.gpu.compiler import compile_to_ptx
 from tilewright.runtime.launch import specialization
 
-N = 64
+N, K = 64, 128  # of which a thread has 32 of a row
 
 
 @ct.kernel
 def largest(x, y, out):
     """Of each row of a product, in steps that multiply and compare."""
     found = ct.full((N, 1), -np.inf, ct.float32)
-    for i in range(y.shape[0] // N):
+    for i in range(y.shape[0] // K):
         scores = ct.mma(
-            ct.load(x, (0, 0), (N, N)), ct.transpose(ct.load(y, (i, 0), (N, N))), ct.zeros((N, N), ct.float32)
+            ct.load(x, (0, 0), (N, N)), ct.transpose(ct.load(y, (i, 0), (K, N))), ct.zeros((N, K), ct.float32)
         )
         found = ct.maximum(found, ct.max(scores, axis=1, keepdims=True))
     ct.store(out, (0, 0), found)
@@ -28,9 +28,9 @@ def largest(x, y, out):
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
 def test_of_rows_with_all_kinds_of_numbers(target: str) -> None:
-    x, y, out = aligned((N, N), np.float16), aligned((2 * N, N), np.float16), aligned((N, 1), np.float32)
+    x, y, out = aligned((N, N), np.float16), aligned((2 * K, N), np.float16), aligned((N, 1), np.float32)
     x[...] = np.eye(N)
-    rows = np.random.default_rng(1).standard_normal((2 * N, N))
+    rows = np.random.default_rng(1).standard_normal((2 * K, N))
     signs = np.array([1, -1, -1, 1])[np.arange(N) % 4]
     y[...] = np.where(signs < 0, -np.abs(rows), rows)
     y[:, 0], y[:, 1], y[::2, 4], y[1::2, 4] = 0, -0.0, 0, -1

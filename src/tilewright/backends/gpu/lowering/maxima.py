@@ -15,7 +15,7 @@ from tilewright.ir.ops.arith import Max
 from tilewright.ir.ops.gpu.tiles import ThreadReduce
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 
-_FEWEST = 16  # numbers of a thread for which the branch pays
+_FEWEST = 32  # numbers of a thread for which the branch pays: benchmarks/results/gpu_attention.md
 _INFINITY = 0x7F800000
 # VIMNMX3 of sm_90 takes three integers where FMNMX takes two floats; from sm_100 on there is FMNMX3.
 _CAPABILITIES = range(90, 100)
