@@ -106,10 +106,20 @@ def gridded(a: Any, b: Any, c: Any, M: ct.Constant[int], N: ct.Constant[int], K:
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
-def operands(shape: tuple[int, ...], tile: tuple[int, int, int]) -> tuple[Any, ...]:
+def rounded(a: Any, b: Any, c: Any, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]) -> None:
+    """The same of tfloat32."""
+    i, j = ct.bid(0), ct.bid(1)
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x, y = ct.load(a, (i, k), (M, K)).astype(ct.tfloat32), ct.load(b, (k, j), (K, N)).astype(ct.tfloat32)
+        total = ct.mma(x, y, total)
+    ct.store(c, (i, j), total.astype(c.dtype))
+
+
+def operands(shape: tuple[int, ...], tile: tuple[int, int, int], dtype: Any = np.float16) -> tuple[Any, ...]:
     """Matrices of ``shape``: batches, rows, columns and depth."""
     *several, m, n, k = shape
-    a, b, c = (aligned((*several, *size), np.float16) for size in ((m, k), (k, n), (m, n)))
+    a, b, c = (aligned((*several, *size), dtype) for size in ((m, k), (k, n), (m, n)))
     for array in (a, b):
         array[...] = np.random.default_rng(array.size).integers(-3, 4, array.shape)
     c[...] = 99
@@ -236,13 +246,29 @@ def test_joined_blocks_run_in_turn_too() -> None:
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 
+@pytest.mark.parametrize(
+    "backend", [InterpreterBackend(None, None, parse_target("sm_90")), PtxBackend(None, "sm_90a")], ids=["gpu", "ptx"]
+)
+def test_products_of_tfloat32_run_in_turn(backend: Any) -> None:
+    arguments = operands((128, 256, 96), (128, 128, 32), np.float32)
+    function = specialized(rounded, arguments)
+    assert compile_to_ptx(function, "sm_90a", None).joinable == ((1, 2, 1), (1, 4, 1), (1, 8, 1))
+    launched = launch_arguments(function, dict(zip("abc", arguments)))
+    backend.compile(RepeatBlocks((1, 2, 1), mirrored=False).run(function), {}).launch((1, 1, 1), launched)
+    a, b, c, *_ = arguments
+    np.testing.assert_array_equal(c, a @ b)
+    small = specialized(rounded, operands((128, 256, 96), (128, 128, 16), np.float32))
+    assert compile_to_ptx(small, "sm_90a", None).joinable == ()
+
+
 def test_which_products_have_such_variants() -> None:
-    """Those whose sums fill the registers of two warp groups, also when blocks are joined."""
+    """Those with sums of 128x128 elements, also when blocks are joined."""
     for kernel, shape, tile, hints, joins in [
         (batches, (4, 256, 256, 64), (128, 256, 64), {}, ((1, 1, 2), (1, 1, 4), (1, 1, 8))),
         (numbered, (256, 256, 64), (256, 128, 64), {}, ((2, 1, 1), (4, 1, 1), (8, 1, 1))),
         (numbered, (256, 256, 64), (128, 256, 64), {"num_ctas": 2}, ()),
-        (numbered, (256, 256, 64), (128, 128, 64), {}, ()),
+        (numbered, (256, 256, 64), (128, 128, 64), {}, ((2, 1, 1), (4, 1, 1), (8, 1, 1))),
+        (numbered, (256, 256, 64), (64, 128, 64), {}, ()),
         (gridded, (256, 512, 64), (128, 128, 64), {}, ((1, 4, 1), (1, 8, 1), (1, 16, 1))),
         (gridded, (256, 512, 64), (64, 256, 64), {}, ((2, 2, 1), (2, 4, 1), (2, 8, 1))),
     ]:

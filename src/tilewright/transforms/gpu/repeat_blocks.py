@@ -12,7 +12,7 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import depends, mma_loops, mma_ops, operand_source
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
-from tilewright.ir.dtypes import int32
+from tilewright.ir.dtypes import int32, tfloat32
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import MOST_CTAS
@@ -28,10 +28,11 @@ from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.staged_operands import is_only_added
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.gpu.tile_splitting.split import is_independent
+from tilewright.transforms.gpu.transpose_mma import LEAST_STEP
 from tilewright.transforms.pipelines import run_passes
 
 _COUNTS = (2, 4, 8)  # of blocks of a CTA
-_FULL = 128 * 256  # elements of a sum, beside which an SM holds no other: benchmarks/results/gpu_products.md
+_LARGE = 128 * 128  # elements of a sum: benchmarks/results/gpu_products.md
 _LAST = (1 << 24) - 2  # index of a block
 
 
@@ -94,8 +95,8 @@ def _of_a_block(function: Function) -> set[Op]:
 
 def repetitions(function: Function, target: GpuTarget, joined: Blocks) -> tuple[RepeatBlocks, ...]:
     """How many blocks a CTA may run, the fewest first: of kernels whose loops multiply what follows from another MMA
-    op, or only add products of tiles, with the two warp groups, and the registers, of an SM, if so many blocks are
-    ``joined`` before."""
+    op, with the two warp groups, and the registers, of an SM, or only add products of tiles to large sums, if so many
+    blocks are ``joined`` before."""
     loops, hints = mma_loops(function), function.hints.keys() - {MOST_CTAS, "occupancy"}
     numbers = [*function.ops_of(Bid), *function.ops_of(NumBlocks)]
     axes = {op.axis for op in numbers if isinstance(op, Bid)}
@@ -120,10 +121,11 @@ def _chained(loop: For) -> bool:
 
 
 def _adds_tiles(loop: For, joined: int) -> bool:
-    """Whether ``loop``, which is in no other, does nothing but to add products of tiles of arrays to a sum that fills
-    the registers of two warp groups when so many blocks are ``joined``."""
+    """Whether ``loop``, which is in no other, does nothing but to add products of tiles of arrays to a large sum, when
+    so many blocks are ``joined``; of tfloat32, with steps with which that pays in loops over tiles."""
     op, *others = mma_ops(loop)
-    *batches, rows, columns = op.acc.tile.shape
-    loaded = all(isinstance(operand_source(v), LoadView) and v.tile.element.bytes <= 2 for v in (op.x, op.y))
+    (*batches, rows, columns), factor = op.acc.tile.shape, op.x.tile
+    wide = factor.element is tfloat32 and rows * columns * factor.shape[-1] >= LEAST_STEP
+    loaded = all(isinstance(operand_source(v), LoadView) for v in (op.x, op.y)) and (wide or factor.element.bytes <= 2)
     alone = not others and loop.parent is None and math.prod(batches) == 1
-    return alone and loaded and isinstance(op, Mma) and is_only_added(op) and rows * columns * joined >= _FULL
+    return alone and loaded and isinstance(op, Mma) and is_only_added(op) and rows * columns * joined >= _LARGE

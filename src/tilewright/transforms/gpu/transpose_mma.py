@@ -36,7 +36,7 @@ class DropUnitBatches:
 
 # Multiply-adds of a step of a loop in another one, of which an SM has one: with fewer, loads from shared memory are
 # what it waits for (benchmarks/results/gpu_products.md).
-_LEAST_STEP = 1 << 19
+LEAST_STEP = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _lies_across_k(op: Mma) -> bool:
     if batches or op.x.tile.element is not tfloat32 or not columns <= rows <= MOST_COLUMNS or columns % ROWS:
         return False
     persistent = op.parent is not None and op.parent.parent is not None
-    if persistent and rows * columns * op.x.tile.shape[1] < _LEAST_STEP:
+    if persistent and rows * columns * op.x.tile.shape[1] < LEAST_STEP:
         return False
     return is_only_added(op) and [_contiguous_axis(v) for v in (op.x, op.y)] == [1, 1]
 
