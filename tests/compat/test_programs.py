@@ -289,6 +289,9 @@ def test_torch_is_itself_again_afterwards() -> None:
         x = torch.ones(3, device="cuda")
         assert x.is_cuda and torch.cuda.is_available() and isinstance(torch.Generator(device="cuda"), generator)
         assert isinstance(torch.Generator("cuda"), torch.Generator) and x.to(0).get_device() == 0
+        assert torch.version.cuda is not None and int(torch.version.cuda.split(".")[0]) >= 13
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]):
+            assert torch.ones(1, device="cuda").is_cuda
         assert torch.cuda.get_device_properties(0).shared_memory_per_block_optin and torch.cuda.get_rng_state().numel()
         with torch.cuda.nvtx.range("work"), pytest.raises(IndexError):
             torch.cuda.CUDAGraph().capture_end()

@@ -53,6 +53,7 @@ def cuda_tensors_on_cpu() -> Iterator[None]:
         cuda = _fake_cuda(torch)
         patch(torch.cuda, cuda)
         patch(torch.accelerator, {n: constantly(cuda[n]()) for n in _OF_ANY_DEVICE if hasattr(torch.accelerator, n)})
+        patch(torch.version, {"cuda": "13.0"})
         patch(torch.cuda.profiler, {"start": constantly(None), "stop": constantly(None)})
         patch(torch.cuda.nvtx, {name: mark or constantly(None) for name, mark in _MARKS.items()})
         yield
@@ -151,10 +152,10 @@ def _to_cpu(torch: Any, to: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _without_gpu_events(start: Callable[..., Any]) -> Callable[..., Any]:
-    """What starts a profiler, which there is no GPU to record events of."""
+    """What starts a profiler, which there is no GPU to record events of: it records those of the processor."""
 
     def wrapper(profiler: Any, *args: Any, use_device: Any = None, use_cuda: bool = False, **options: Any) -> None:
-        start(profiler, *args, **options)
+        start(profiler, *args, **{**options, "use_cpu": True})
 
     return functools.wraps(start)(wrapper)
 
