@@ -132,6 +132,7 @@ def _compile_variants(function: Function, target: str) -> None:
     how = [replace(first, join=join) for join in made.joinable]
     how += [replace(first, stages=stages, blocks=n) for n, stages in enumerate(depths, 1) if stages]
     how += [replace(first, steps=_STEPS)] if kept else []
+    how += [replace(first, across=n, blocks=1) for n in made.divisions]
     for others in (*how, replace(first, realign=False), replace(first, descriptors=False)):
         compiled(others)
 

@@ -41,6 +41,7 @@ class Artifact:
     fewer where so many blocks along each axis are ``joined``. Without code, the grid of a launch says which variant is
     compiled: one that joins, or runs in turn, as many as are ``joinable``, if so many per cent of SMs are ``busy``, or
     the one whose blocks stay ``APART``.
+    With ``divisions`` there are variants in which so many CTAs of a cluster run a block, if each has an SM for itself.
     With ``depths`` there is a variant with so many stages for one block on each SM, for two and so on. With
     ``kept_rows`` there are variants that keep rows: the number of the parameter that is their length, and the elements
     and bytes of a step. With ``rows_of_grid`` a parameter says how long the
@@ -60,6 +61,7 @@ class Artifact:
     joined: tuple[int, int, int] = APART
     joinable: tuple[tuple[int, int, int], ...] = ()
     busy: tuple[int, ...] = ()
+    divisions: tuple[int, ...] = ()
     depths: tuple[int, ...] = ()
     kept_rows: tuple[int, ...] = ()
     rows_of_grid: tuple[int, ...] = ()
@@ -69,7 +71,7 @@ class Artifact:
     @property
     def has_variants(self) -> bool:
         """Whether grids or values of parameters decide which variant is launched."""
-        return bool(self.joinable or any(self.depths) or self.kept_rows or self.short_rows)
+        return bool(self.joinable or self.divisions or any(self.depths) or self.kept_rows or self.short_rows)
 
     def to_bytes(self) -> bytes:
         fields = asdict(replace(self, binary=replace(self.binary, texts={})))

@@ -25,6 +25,7 @@ class Constraints:
     hide_divisibility: bool = False  # Triton knows less about indices
     occupancy: bool = True  # registers are limited as the kernel asks
     join: tuple[int, int, int] | None = None  # blocks along each axis of the grid, whose tiles are one; None: by grid
+    across: int = 0  # CTAs among which rows are divided; 0: as many as their length asks for
     ctas: int = 0  # on an SM, at most, whose warps load for themselves; 0: as many as suit
 
     def but(self, reason: str, **changed: Any) -> CompileAgain:

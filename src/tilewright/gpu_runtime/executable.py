@@ -131,14 +131,15 @@ class GpuExecutable:
         return self._choices(processors).variant(grid, values)
 
     def _choices(self, processors: int) -> Choices:
-        """Which variants there are for launches on so many SMs: with the most neighbouring blocks in a CTA; with as
-        many stages as suit one CTA on each of them, or two and so on; that keep rows, of which one of two steps needs
-        none."""
+        """Which variants there are for launches on so many SMs: with the most neighbouring blocks in a CTA; with the
+        most CTAs for a block; with as many stages as suit one CTA on each of them, or two and so on; that keep rows, of
+        which one of two steps needs none."""
         artifact, like = self.artifact, self.constraints
         joins = reversed([*zip(artifact.joinable, artifact.busy)])
         found = [Choice(replace(like, join=joined), joined, busy) for joined, busy in joins]
         if found:  # the kernel itself has no code
             return Choices([*found, Choice(replace(like, join=APART), most=int64.max)], artifact.joined, processors)
+        found = [Choice(replace(like, across=n, blocks=1), most=processors // n) for n in artifact.divisions]
         if artifact.short_rows:
             size, *lengths = artifact.short_rows
             shorter = [(size * n // 8, *lengths) for n in EIGHTHS]

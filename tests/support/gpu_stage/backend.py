@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from support.gpu_stage.cluster import Cluster, are_paired, in_pairs, run_cluster
+from support.gpu_stage.cluster import Cluster, cluster_of, in_clusters, run_cluster
 from support.gpu_stage.cta import CtaInterpreter
 
 from tilewright.analysis.gpu.target import GpuTarget
@@ -21,6 +21,7 @@ from tilewright.ir.core import Function
 from tilewright.ir.gpu_parameters import rows_of_grid
 from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, ROWS_OF_GRID, num_warps, verify_gpu
 from tilewright.ir.printer import print_function
+from tilewright.transforms.gpu.divide_rows import DivideRows
 from tilewright.transforms.gpu.lowering import lower_to_gpu, with_merged_blocks
 from tilewright.transforms.gpu.split_blocks import SplitBlocks
 from tilewright.transforms.gpu.split_mma import SplitMma
@@ -52,8 +53,9 @@ class InterpreterExecutable(Executable):
         if isinstance(blocks, int):
             arguments = arguments._replace(values=(*arguments.values, grid[0]))
             grid = (-(-grid[0] // (blocks if self._many else 1)), *grid[1:])
-        if are_paired(self.function, grid):
-            self._launch_clusters(grid, arguments, warps)
+        size = cluster_of(self.function, grid, self._num_ctas)
+        if size > 1:
+            self._launch_clusters(grid, arguments, warps, size)
             return
         run_grid(
             self.function,
@@ -62,15 +64,15 @@ class InterpreterExecutable(Executable):
             lambda index, memory, values: CtaInterpreter(index, grid, memory, values, warps),
         )
 
-    def _launch_clusters(self, grid: tuple[int, int, int], arguments: LaunchArguments, warps: int) -> None:
+    def _launch_clusters(self, grid: tuple[int, int, int], arguments: LaunchArguments, warps: int, size: int) -> None:
         memory = Memory(arguments.buffers)
         values = bound_arguments(self.function, memory, arguments)
 
         def maker(index: tuple[int, int, int]) -> Callable[[Cluster], CtaInterpreter]:
             return lambda cluster: CtaInterpreter(index, grid, memory, values, warps, cluster)
 
-        pairs = in_pairs((index, maker(index)) for index in Schedule().indices(grid))
-        run_blocks(((index, run_cluster(ctas, self.function.body)) for index, ctas in pairs), memory)
+        clusters = in_clusters(((index, maker(index)) for index in Schedule().indices(grid)), size)
+        run_blocks(((index, run_cluster(ctas, self.function.body)) for index, ctas in clusters), memory)
 
     def stages(self) -> Mapping[str, str]:
         return {"GPU dialect": print_function(self.function)}
@@ -97,7 +99,8 @@ class InterpreterBackend(NumpyBackend):
         optimized = optimize(function) if self._target is None else optimized_for(function, self._target)
         if self._target is not None:
             spreads = (SpreadLoops(),) if self.num_stages is None else ()
-            optimized = run_passes(optimized, (SplitMma(self._target), SplitSteps(), *spreads, SplitBlocks()))
+            splits = SplitMma(self._target), SplitSteps(), *spreads, SplitBlocks(), DivideRows(self._target)
+            optimized = run_passes(optimized, splits)
         num_ctas = AnalysisManager(optimized).get(cluster_size)
         whole = with_merged_blocks(optimized) if self._target is not None and num_ctas == 1 else optimized
         lowered = lower_to_gpu(whole, self.num_warps, self.num_stages, self._target, blocks=self._blocks)

@@ -1,24 +1,29 @@
-"""The CTAs of a cluster, side by side: each runs until it waits for the other one."""
+"""The CTAs of a cluster, side by side: each runs until it waits for the others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+from support.gpu_stage.distribution import collect, elements, owners
 from support.gpu_stage.faults import DEADLOCK, RACE, Fault
+from support.gpu_stage.mbarriers import Arrival
 from support.gpu_stage.ordering import SIDES, Clocks
+from support.gpu_stage.shadow import Array
+from support.gpu_stage.shared import Buffer
 
 from tilewright.backends.reference.interpreter import Exit, Running
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.ops.control import Return
-from tilewright.ir.ops.gpu.cluster import ClusterBarrier, ClusterSize
+from tilewright.ir.ops.gpu.cluster import ClusterArrive, ClusterBarrier, ClusterSize, ClusterStore, ClusterWait
 from tilewright.ir.ops.gpu.tma import ParameterMap
 
 if TYPE_CHECKING:
     from support.gpu_stage.cta import CtaInterpreter
 
-SIZE = 2
 T = TypeVar("T")
 
 
@@ -31,40 +36,58 @@ class Waiting:
 
 @dataclass
 class Cluster:
-    """The CTAs, and how many of them have come to a barrier of the cluster."""
+    """The CTAs, and which of them have come to a barrier of the cluster."""
 
     clocks: Clocks
     ctas: list[CtaInterpreter] = field(default_factory=list)
-    came: int = 0
+    came: set[int] = field(default_factory=set)
     meetings: int = 0
-    reached: dict[CtaInterpreter, Op] = field(default_factory=dict)  # by the mate, since the last meeting
+    reached: dict[CtaInterpreter, Op] = field(default_factory=dict)  # by others, since the last meeting
+    gathered: Array | int = 0  # what those who came had done
+    known: Array | int = 0  # what all had done who met
 
     def mate(self, cta: CtaInterpreter, op: Op) -> CtaInterpreter:
         """The other CTA, which ``op`` reaches, or this one where it is alone."""
-        found = self.ctas[cta.rank ^ 1] if len(self.ctas) == SIZE else cta
+        found = self.ctas[cta.rank ^ 1] if len(self.ctas) > 1 else cta
         if found is not cta:
             self.reached[found] = op
         return found
 
+    def come(self, cta: CtaInterpreter, op: Op, known: Array) -> None:
+        """``cta`` arrives at ``op``; what its threads had done is ``known``."""
+        if cta.rank in self.came:
+            raise Fault(DEADLOCK, op, "at which the CTA arrives twice")
+        self.came.add(cta.rank)
+        self.gathered = np.maximum(self.gathered, known)
+        if len(self.came) == len(self.ctas):
+            self.came.clear()
+            self.meetings += 1
+            self.known = self.gathered
+            self.reached.clear()
+            for each in self.ctas:
+                each.mbarriers.publish(to_cluster=True)
+
     @property
     def changes(self) -> int:
-        return self.meetings + self.came + sum(cta.mbarriers.changes for cta in self.ctas)
+        return self.meetings * len(self.ctas) + len(self.came) + sum(cta.mbarriers.changes for cta in self.ctas)
 
 
-def are_paired(function: Function, grid: tuple[int, int, int]) -> bool:
-    """Whether CTAs of ``function`` form clusters in such a launch."""
-    return grid[0] % SIZE == 0 and any(isinstance(op, ParameterMap) and op.pairs for op in function.walk())
+def cluster_of(function: Function, grid: tuple[int, int, int], ctas: int) -> int:
+    """How many CTAs of ``function`` form a cluster in such a launch, where so many ``ctas`` run a block."""
+    if function.ops_of(ClusterStore):
+        return ctas
+    pairs = grid[0] % 2 == 0 and any(isinstance(op, ParameterMap) and op.pairs for op in function.walk())
+    return 2 if pairs else 1
 
 
-def in_pairs(
-    blocks: Iterable[tuple[T, Callable[[Cluster], CtaInterpreter]]],
+def in_clusters(
+    blocks: Iterable[tuple[T, Callable[[Cluster], CtaInterpreter]]], size: int
 ) -> Iterator[tuple[T, list[CtaInterpreter]]]:
     """Neighbours along the first axis, which ``blocks`` go along first, as the CTAs of clusters."""
     made = iter(blocks)
-    for index, first in made:
-        _, second = next(made)
-        cluster = Cluster(Clocks(SIZE))
-        for rank, make in enumerate((first, second)):
+    while block := list(islice(made, size)):
+        index, cluster = block[0][0], Cluster(Clocks(size))
+        for rank, (_, make) in enumerate(block):
             cta = make(cluster)
             cta.rank = rank
             cluster.ctas.append(cta)
@@ -96,7 +119,9 @@ def run_cluster(ctas: list[CtaInterpreter], body: Block) -> Running:
     changes = -1
     while running:
         stuck = yield from take_turns(cluster.clocks, running)
-        for cta, op in cluster.reached.items():
+        ended = (cta for cta in ctas if cta.rank * len(SIDES) not in running)
+        late = {cta: arrival.op for cta in ended for arrival in cta.mbarriers.arriving}
+        for cta, op in (*cluster.reached.items(), *late.items()):
             if cta.rank * len(SIDES) not in running:
                 raise Fault(RACE, op, "reaches memory of a CTA that may have ended")
         if stuck and changes == cluster.changes:
@@ -106,19 +131,52 @@ def run_cluster(ctas: list[CtaInterpreter], body: Block) -> Running:
 
 
 def run_barrier(cta: CtaInterpreter, op: ClusterBarrier, operands: list[Any]) -> Generator[Any, None, None]:
-    """All threads of the CTA have come this far, and wait for those of the other one."""
-    cluster, meeting = cta.cluster, cta.cluster.meetings
+    """All threads of the CTA have come this far, and wait for those of the others."""
     cta.barrier()
-    cluster.came += 1
-    if cluster.came == len(cluster.ctas):
-        cluster.came = 0
-        cluster.meetings += 1
-        cluster.clocks.meet()
-        cluster.reached.clear()
-        for each in cluster.ctas:
-            each.mbarriers.publish(to_cluster=True)
-    while cluster.meetings == meeting:
+    cta.cluster.clocks.join()
+    _arrive(cta, op)
+    yield from run_wait(cta, op, operands)
+    cta.cluster.clocks.join()
+
+
+def run_wait(cta: CtaInterpreter, op: ClusterBarrier | ClusterWait, operands: list[Any]) -> Generator[Any, None, None]:
+    """Until all CTAs have arrived as often as this one."""
+    cluster = cta.cluster
+    while cta.rank in cluster.came:
         yield Waiting(op)
+    cluster.clocks.acquire(cluster.known)
 
 
-RULES: dict[type[Op], Callable[..., Any]] = {ClusterSize: lambda cta, op: len(cta.cluster.ctas)}
+def _arrive(cta: CtaInterpreter, op: ClusterBarrier | ClusterArrive) -> None:
+    cta.cluster.come(cta, op, cta.cluster.clocks.release())
+
+
+def _store(cta: CtaInterpreter, op: ClusterStore, buffer: Buffer, value: Array, barrier: Buffer | None) -> None:
+    layout, chosen = op.value.layout, owners(op.value.layout)
+    collect(op, value, layout)
+    if not cta.cluster.meetings:
+        raise Fault(RACE, op, "reaches memory of a CTA that may not have begun")
+    offsets = cta.rank * op.value.tile.size + elements(layout)
+    threads = np.broadcast_to(np.arange(len(offsets))[:, None], offsets.shape)
+    size, ctas = value.dtype.itemsize, cta.cluster.ctas
+    places = buffer.offset + offsets[chosen][:, None] * size + np.arange(size)
+    for target in ctas:
+        if barrier is not None:
+            target.shared.begin_arrival(op, places)
+            continue
+        own = threads[chosen] if target is cta else None
+        target.shared.store(op, buffer, offsets[chosen], own, value[chosen])
+        if target is not cta:
+            cta.cluster.reached[target] = op
+    known, raw = cta.cluster.clocks.release(), np.ascontiguousarray(value[chosen]).view(np.uint8).reshape(places.shape)
+    for target in ctas if barrier is not None else ():
+        arrival = Arrival(op, places, raw, buffer.allocation, known)
+        target.mbarriers.at(op, barrier.offset, by_mate=True).arriving.append(arrival)
+        target.mbarriers.changes += 1
+
+
+RULES: dict[type[Op], Callable[..., Any]] = {
+    ClusterSize: lambda cta, op: len(cta.cluster.ctas),
+    ClusterArrive: _arrive,
+    ClusterStore: _store,
+}

@@ -25,7 +25,7 @@ from tilewright.ir.core import Block, Op, Value
 from tilewright.ir.layouts import LANES, REGISTER, LinearLayout
 from tilewright.ir.ops.gpu import tiles
 from tilewright.ir.ops.gpu.barriers import MbarrierWait
-from tilewright.ir.ops.gpu.cluster import ClusterBarrier
+from tilewright.ir.ops.gpu.cluster import ClusterBarrier, ClusterWait
 from tilewright.ir.ops.gpu.memory import (
     AsyncCommit,
     AsyncCopy,
@@ -83,6 +83,7 @@ class CtaInterpreter(interpreter.BlockInterpreter):
         WarpSpecialize: "run_warp_specialize",
         MbarrierWait: "run_mbarrier_wait",
         ClusterBarrier: "run_cluster_barrier",
+        ClusterWait: "run_cluster_wait",
     }
 
     def fork(self, threads: int) -> CtaInterpreter:
@@ -94,6 +95,7 @@ class CtaInterpreter(interpreter.BlockInterpreter):
     run_warp_specialize = specialized.run_warp_specialize
     run_mbarrier_wait = specialized.run_mbarrier_wait
     run_cluster_barrier = clusters.run_barrier
+    run_cluster_wait = clusters.run_wait
 
     def evaluate(self, op: Op, operands: list[Any]) -> Sequence[Any]:
         if not isinstance(op, Wgmma | WgmmaWait):

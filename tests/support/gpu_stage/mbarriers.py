@@ -74,6 +74,11 @@ class Mbarriers:
     def init(self, offset: int, count: int) -> None:
         self._found[offset] = Mbarrier(count, self._sides)
 
+    @property
+    def arriving(self) -> list[Arrival]:
+        """What is under way to this CTA."""
+        return [arrival for barrier in self._found.values() for arrival in barrier.arriving]
+
     def publish(self, *, to_cluster: bool = False) -> None:
         """All threads have come to a barrier of the CTA, or of the cluster."""
         for barrier in self._found.values():

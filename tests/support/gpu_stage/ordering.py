@@ -39,10 +39,12 @@ class Clocks:
         """The side that runs comes to know what others have released."""
         np.maximum(self.known[self.side], known, out=self.known[self.side])
 
-    def meet(self) -> None:
-        """All sides have waited for each other."""
-        self.known[:] = self.known.max(0)
-        np.fill_diagonal(self.known, self.known.diagonal() + 1)
+    def join(self) -> None:
+        """All sides of the CTA that runs have waited for each other."""
+        first = self.side // len(SIDES) * len(SIDES)
+        sides = range(first, first + len(SIDES))
+        self.known[sides] = self.known[sides].max(0)
+        self.known[sides, sides] += 1
 
 
 class HappensBefore:

@@ -48,7 +48,7 @@ class PtxExecutable:
         self._variants: dict[Constraints, PtxExecutable] = {}
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """Run every CTA or pair of ``grid``, one after the other. Fault for what a GPU would do wrong."""
+        """Run every CTA or cluster of ``grid``, one after the other. Fault for what a GPU would do wrong."""
         if (variant := self._variant(arguments)) is not None:
             variant.launch(grid, arguments)
             return
@@ -90,7 +90,7 @@ class PtxExecutable:
         maps += listed
         made_here = {**added, **copied}
         memory = Memory([*arguments.buffers, *(_buffer(name, array) for name, array in made_here.items())])
-        size = 2 if grid[0] % 2 == 0 and any(op.pairs for op in made.maps) else 1
+        size = 2 if grid[0] % 2 == 0 and any(op.pairs for op in made.maps) else made.num_ctas
         for z, y, x in itertools.product(range(grid[2]), range(grid[1]), range(0, grid[0], size)):
             run_cluster(
                 [

@@ -8,7 +8,8 @@ bits of the address.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +136,47 @@ def mapa(cta: Cta, i: Instruction, chosen: Array) -> None:
     if (rank[chosen] >= len(cta.cluster)).any():
         raise Fault("a CTA that is not in the cluster")
     cta.write(i.operands[0], place | rank << _RANK, chosen)
+
+
+def cluster_barrier(cta: Cta, i: Instruction, chosen: Array, barrier: int) -> None:
+    """Threads arrive at the barrier of a cluster, or wait there for all that they have arrived with."""
+    if (i.opcode[2] != "wait" and i.opcode[3] not in ("release", "relaxed")) or i.opcode[-1] != "aligned":
+        raise Unknown(i.text)
+    ahead = cta.arrivals[chosen] - cta.waits[chosen]
+    if (ahead != (i.opcode[2] == "wait")).any():
+        raise Fault("a thread arrives twice at the barrier of a cluster, or waits without having arrived")
+    if i.opcode[2] == "arrive":
+        cta.arrivals[chosen] += 1
+    else:
+        cta.waiting[chosen] = barrier
+
+
+def store_to_cluster(cta: Cta, i: Instruction, chosen: Array) -> None:
+    """Each thread stores one word to shared memory of the CTA that ``mapa`` has found."""
+    late = i.opcode[1:4] == ("async", "shared::cluster", "mbarrier::complete_tx::bytes")
+    if not late and i.opcode[1:2] != ("shared::cluster",):
+        raise Unknown(i.text)
+    if (cta.waits[chosen] == 0).any():
+        raise Fault("memory of a CTA that may not have begun")
+    width, address = DTYPES[i.opcode[-1]].bytes, cta.address(i.operands[0])
+    data = cta.read(str(i.operands[1])).astype(f"u{width}")[:, None].view(np.uint8)
+    rank = address >> _RANK
+    for number in np.unique(rank[chosen]).tolist():
+        other, here = cta.cluster[number], chosen & (rank == number)
+        if other.exited.all():
+            raise Fault("memory of a CTA that has ended")
+        store = partial(other.store, "shared", address & (1 << _RANK) - 1, data, here)
+        if late:
+            barrier = cta.address(i.operands[2]) & (1 << _RANK) - 1
+            other.late.append(partial(_complete_stores, other, store, Counter(barrier[here].tolist()), width))
+        else:
+            store()
+
+
+def _complete_stores(target: Cta, store: Callable[[], None], barriers: Counter[int], width: int) -> None:
+    store()
+    for barrier, count in barriers.items():
+        target.mbarriers.change(barrier, 0, -count * width)
 
 
 def bulk(cta: Cta, i: Instruction, chosen: Array) -> None:

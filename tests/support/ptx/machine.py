@@ -74,6 +74,7 @@ class Cta:
         self.constants: dict[str, int] = {}
         for name, data in entry.constants.items():
             self.constants[name] = self._hold(name, data)
+        self.arrivals, self.waits = np.zeros(threads, np.int64), np.zeros(threads, np.int64)  # at the cluster's barrier
         self.carry = np.zeros(threads, np.uint64)
         self.pc = np.zeros(threads, np.int64)
         self.waiting = np.full(threads, -1, np.int64)  # the barrier that a thread waits at
@@ -137,13 +138,14 @@ class Cta:
     def _release(self) -> bool:
         """Let those go on who wait at a barrier to which all have come, if there are such."""
         for barrier in sorted(set(self.waiting[self.waiting >= 0].tolist())):
+            here = self.waiting == barrier
             if barrier == _CLUSTER:
-                if all((cta.waiting == _CLUSTER).all() for cta in self.cluster):
-                    for cta in self.cluster:
-                        cta.waiting[:] = -1
+                here &= self.waits < min(cta.arrivals[~cta.exited].min(initial=1 << 60) for cta in self.cluster)
+                self.waits[here] += 1
+                self.waiting[here] = -1
+                if here.any():
                     return True
                 continue
-            here = self.waiting == barrier
             if here.sum() + self.arrived[barrier] == self.expected[barrier]:
                 self.waiting[here] = -1
                 self.arrived[barrier] = 0
@@ -202,9 +204,8 @@ class Cta:
         return False
 
     def _barrier(self, i: Instruction, chosen: Array) -> None:
-        if i.opcode[1:3] == ("cluster", "wait"):
-            self.waiting[chosen] = _CLUSTER
         if i.opcode[1] == "cluster":
+            hopper.cluster_barrier(self, i, chosen, _CLUSTER)
             return
         if i.opcode[1:3] == ("warp", "sync"):
             self._gather(chosen, LANES, _WARPS)
@@ -403,6 +404,9 @@ def _ld(cta: Cta, i: Instruction, chosen: Array) -> None:
 
 
 def _st(cta: Cta, i: Instruction, chosen: Array) -> None:
+    if "shared::cluster" in i.opcode:
+        hopper.store_to_cluster(cta, i, chosen)
+        return
     parts = _parts(i)
     space, kind = parts[0], parts[-1]
     if space == "param":

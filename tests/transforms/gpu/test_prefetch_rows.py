@@ -12,6 +12,7 @@ from support.passes import check
 
 import tilewright as ct
 from tilewright.backends.gpu.compiler import compile_to_ptx
+from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, Prefetch
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu import lowering
@@ -110,13 +111,15 @@ def test_which_kernels_do(kernel: ct.Kernel, target: str, columns: int, count: i
     """Those of which few blocks have room on an SM, with so little that the cache holds it, where the instruction is."""
     x = np.zeros((2, columns), np.float32)
     function = specialization(kernel, (x, x.copy(), columns), "reference").function
-    assert compile_to_ptx(function, target, None).ptx.count("cp.async.bulk.prefetch.L2.global") == count
+    made = compile_to_ptx(function, target, None, how=Constraints(across=1))
+    assert made.ptx.count("cp.async.bulk.prefetch.L2.global") == count
 
 
 @pytest.mark.parametrize("kernel", [centered, gathered])
 def test_rows_are_prefetched_when_those_of_the_block_are_there(kernel: ct.Kernel) -> None:
     """Behind the barrier of the first reduction."""
     x = np.zeros((2, 32768), np.float32)
-    made = compile_to_ptx(specialization(kernel, (x, x.copy(), 32768), "reference").function, "sm_90", None)
+    function = specialization(kernel, (x, x.copy(), 32768), "reference").function
+    made = compile_to_ptx(function, "sm_90", None, how=Constraints(across=1))
     kinds = [type(op) for op in made.distributed.body.ops if isinstance(op, (GlobalLoad, Barrier, Prefetch))]
     assert kinds == [GlobalLoad, Barrier, Prefetch, Barrier]

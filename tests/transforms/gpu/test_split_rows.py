@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 from support.gpu_products import aligned
-from support.kernel_generator import GeneratedKernel
 from support.kernel_runs import seeds
 from support.passes import check
 from support.ptx.backend import PtxBackend
+from support.row_kernels import gathered, marked, persistent, random_rows, replaced, scanned, softmax, twice
 
 import tilewright as ct
 from tilewright.backends import registry
@@ -28,51 +27,6 @@ from tilewright.transforms.gpu.split_rows import SplitRows
 from tilewright.transforms.pipelines import optimize
 
 SMALL = SplitRows(part=64, large=256)
-
-
-def softmax_of(x, out, row, T):  # type: ignore[no-untyped-def]
-    values = ct.load(x, (row, 0), (1, T), padding_mode=ct.PaddingMode.NEG_INF).astype(ct.float32)
-    values = ct.exp(values - ct.max(values, axis=1, keepdims=True))
-    ct.store(out, (row, 0), (values / ct.sum(values, axis=1, keepdims=True)).astype(out.dtype))
-
-
-def softmax(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
-    softmax_of(x, out, ct.bid(0), T)
-
-
-def persistent(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
-    for row in range(ct.bid(0), x.shape[0], ct.num_blocks(0)):
-        softmax_of(x, out, row, T)
-
-
-def gathered(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
-    columns = ct.arange(T, dtype=ct.int32)
-    values = ct.gather(x, (ct.bid(0), columns), padding_value=0)
-    ct.scatter(out, (ct.bid(0), columns), values - ct.sum(values) / x.shape[1])
-
-
-def marked(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
-    """What is reduced are pairs; one number is stored between rows."""
-    values = ct.load(x, (ct.bid(0), 0), (1, T), padding_mode=ct.PaddingMode.NEG_INF)
-    first = ct.argmax(values, axis=1, keepdims=True)
-    columns = ct.arange(T, dtype=ct.int32)[None, :]
-    ct.store(out, (ct.bid(0), 0), ct.where(columns == first, values * 2, values))
-
-
-def scanned(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
-    values = ct.load(x, (ct.bid(0), 0), (1, T))
-    ct.store(out, (ct.bid(0), 0), ct.cumsum(values, axis=1) / ct.sum(values))
-
-
-def replaced(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
-    values = ct.load(x, (ct.bid(0), 0), (1, T))
-    ct.store(x, (ct.bid(0), 0), values / ct.sum(values))
-
-
-def twice(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
-    values = ct.load(x, (ct.bid(0), 0), (1, T))
-    ct.store(out, (ct.bid(0), 0), values / ct.sum(values))
-    ct.store(out, (0, 0), values)
 
 
 def rows_of(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
@@ -173,7 +127,7 @@ def test_rows_that_fit_stay_whole() -> None:
 
 @pytest.mark.parametrize("kernel", [softmax, persistent, gathered])
 def test_large_rows_are_divided_and_a_thread_holds_few_elements(kernel: Any) -> None:
-    made = compile_to_ptx(function_of(kernel, 131072), "sm_90", None)
+    made = compile_to_ptx(function_of(kernel, 131072), "sm_80", None)
     sizes = {op.values[0].tile.size // made.threads for op in made.optimized.walk() if isinstance(op, Reduce)}
     assert max(sizes) <= 32 and any(isinstance(op, For) for op in made.optimized.walk())
     function = function_of(kernel, 65536)
@@ -192,33 +146,6 @@ class Parts(ReferenceBackend):
         assert made is not whole
         verify(made)
         return super().compile(made, options, variant)
-
-
-def random_rows(seed: int) -> Any:
-    """A kernel that computes with rows of small integers, and reduces some, for every row or those of a loop."""
-    random = Random(seed)
-    rows, numbers = ["a", "(a - b)", "(a + columns % 5)"], ["1", "(n % 3)"]
-    lines = []
-    for i in range(random.randint(3, 8)):
-        row = random.choice(rows)
-        if random.random() < 0.4:
-            reduced = random.choice(("ct.sum({})", "ct.max({})", "ct.min({})", "ct.argmax({})", "ct.argmin({})"))
-            lines.append(f"s{i} = {reduced.format(row)} % 7")
-            numbers.append(f"s{i}")
-        else:
-            form = random.choice(("{} + {}", "{} - {}", "ct.maximum({}, {})", "ct.where({} < {}, a, b)"))
-            lines.append(f"r{i} = ({form.format(row, random.choice(rows + numbers))}) % 9")
-            rows.append(f"r{i}")
-    lines += [f"ct.store(out, (row, 0), ({rows[-1]} + ct.sum({random.choice(rows)}) % 3)[None, :].astype(out.dtype))"]
-    if random.random() < 0.5:
-        lines.append(f"ct.store(total, (row,), ({numbers[-1]} + 0.0).astype(total.dtype))")
-    lines = ["a = ct.load(x, (row, 0), (1, T)).reshape((T,))", "b = ct.load(w, (0,), (T,))", *lines]
-    loop = random.random() < 0.5
-    head = ["for row in range(ct.bid(0), x.shape[0], 2):"] if loop else ["row = ct.bid(0)"]
-    body = ["n = x.shape[1]", "columns = ct.arange(T, dtype=ct.int32)", *head, *(" " * loop + t for t in lines)]
-    source = "\n".join(["def kernel(x, w, out, total, T: ct.Constant[int]):", *(f"    {t}" for t in body), ""])
-    print(source)
-    return GeneratedKernel(seed, f"@ct.kernel\n{source}", (4,), []).kernel()
 
 
 @pytest.mark.parametrize("seed", seeds(8))

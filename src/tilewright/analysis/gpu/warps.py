@@ -16,6 +16,7 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul, Select, Sub
 from tilewright.ir.ops.control import For, LoopOp
+from tilewright.ir.ops.gpu.cluster import ClusterGather
 from tilewright.ir.ops.linear import CombiningOp, MmaOp, Reduce
 from tilewright.ir.ops.memory import (
     AssumeDivisible,
@@ -68,6 +69,10 @@ _ELEMENTS_OF_ONE_WARP = 32  # of a thread
 # Where rows are in parts of 8,192 elements, of which warps wait for each other only when all are summed up: on an H200
 # layer norm of 65,536 columns of bfloat16 has 2,379 GB/s with 16 and 2,229 with 8, softmax of 131,072 1,754 and 1,633.
 _WARPS_OF_PARTS = 16
+# Of a part of a row that CTAs of a cluster divide: with 4, 8 and 16 softmax of bfloat16 has 3,357, 3,729 and 2,610
+# GB/s with parts of 8,192 elements, layer norm 2,597, 3,007 and 1,952; with 8 and 16, and parts of 16,384, softmax has
+# 3,462 and 3,332 (one H200).
+_LONG_PART, _WARPS_OF_ONE_PART = 8192, 8
 # For a row, where a grid has a block for each SM: softmax of 132x4096 in benchmarks/results/gpu_memory.md.
 _WARPS_OF_ONE_BLOCK = 8
 # Of a thread, of what loops carry and vectors change: Mamba's scan in tiles of 32, 64 and 128 channels takes 624, 633
@@ -213,6 +218,9 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
         fewest = max(fewest, min(size // (LANES * _ELEMENTS), _WARPS_OF_ONE_BLOCK))
     room = 1 if combined else _SPILLED  # what is spilled in a loop is so in each iteration
     fitting = [w for w in _fitting(words, room) if w >= fewest]
+    two_fit = 2 * _registers(words, _WARPS_OF_ONE_PART) <= most_registers(_WARPS_OF_ONE_PART * LANES)
+    if size >= _LONG_PART and two_fit and fewest <= _WARPS_OF_ONE_PART and function.ops_of(ClusterGather):
+        return _WARPS_OF_ONE_PART
     if sums and len(combined) > 1:  # a CTA waits more than once for all, and no other one hides that
         return min(fitting, default=_MOST)
     return max(fitting, key=merit, default=_MOST)

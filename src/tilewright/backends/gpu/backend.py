@@ -37,6 +37,7 @@ from tilewright.ir.gpu_stage import (
 )
 from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma
 from tilewright.ir.report_buffer import sites
+from tilewright.transforms.gpu.lower_gathers import exchange_in_loops
 from tilewright.transforms.pipelines import optimize
 
 _OPTIONS = ("num_warps", "num_stages")
@@ -98,6 +99,9 @@ class GpuBackend(DriverBackend[str]):
             without_code = GpuBinary(b"", function.name, 0, 1, 0, ())
             return Artifact(without_code, formats_of(function), (), 0, joinable=joins, busy=busy)
         compiled = compile_to_ptx(function, self.architecture(), warps, 1 if stages == 0 else stages, how)
+        if how.across > 1 and exchange_in_loops(compiled.distributed):
+            why = "without parts of rows, which CTAs would exchange in each step"
+            raise how.but(why, across=1)
         if self._target is None and compiled.distributed.ops_of(Tcgen05Mma):
             warnings.warn(_UNTESTED.format(function.name), RuntimeWarning, stacklevel=2)
         why = render_reasons(reasons)
@@ -147,6 +151,7 @@ def _artifact(
         blocks_of_cta=blocks,
         ctas_of_block=ctas,
         joined=how.join or APART,
+        divisions=tuple(compiled.divisions),
         depths=compiled.distributed.hints.get(DEEPER, ()),
         kept_rows=compiled.distributed.hints.get(KEPT_ROWS, ()),
         short_rows=compiled.short_rows,

@@ -24,6 +24,7 @@ from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import float8_e4m3fn, float8_e5m2
 from tilewright.ir.gpu_parameters import TableParameter
+from tilewright.ir.ops.gpu.cluster import ClusterStore
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tma import ParameterMap
 from tilewright.ir.ops.memory import AtomicRmw
@@ -32,6 +33,7 @@ from tilewright.ir.report_buffer import sites
 from tilewright.system import collector
 from tilewright.transforms.base import Pass
 from tilewright.transforms.bound_parameters import BoundParameters
+from tilewright.transforms.gpu.divide_rows import DivideRows, divisions
 from tilewright.transforms.gpu.flatten_loops import FlattenLoops
 from tilewright.transforms.gpu.join_blocks import Blocks, JoinBlocks, is_sufficient, joinable
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
@@ -53,9 +55,9 @@ _BUSY_REPEATING = 96  # per cent of SMs: what CTAs gain that run blocks in turn,
 class Compiled:
     """PTX of one kernel, what a launch needs to know of it, and the stages on the way.
 
-    ``num_ctas`` of them, a cluster, run each block of the grid, or one neighbours that are ``joinable``. A kernel that
-    ``reports`` takes the address of its buffer after the other parameters, and one whose CTAs need ``local_bytes`` each
-    takes the address of those.
+    ``num_ctas`` of them, a cluster, run each block of the grid, or one neighbours that are ``joinable``; where there
+    are few blocks, as many as in ``divisions`` have parts of rows. A kernel that ``reports`` takes the address of its
+    buffer after the other parameters, and one whose CTAs need ``local_bytes`` each takes the address of those.
     ``optimized`` is the kernel after the tile passes, ``distributed`` that in the gpu stage; ``seconds`` says how long
     each step took.
     """
@@ -66,6 +68,7 @@ class Compiled:
     shared_bytes: int
     num_ctas: int
     joinable: Sequence[Blocks]
+    divisions: Sequence[int]
     reports: bool
     local_bytes: int
     maps: tuple[ParameterMap, ...]
@@ -86,7 +89,9 @@ class Compiled:
             f"blocks that a CTA of a variant for large grids runs: {'x'.join(map(str, each))}\n"
             for each in self.joinable
         )
-        return schedule(self.distributed, self.target.name, self.num_ctas, self.ignored_hints) + "".join(joins)
+        few = f"CTAs that divide rows in variants for small grids: {', '.join(map(str, self.divisions))}\n"
+        decided = schedule(self.distributed, self.target.name, self.num_ctas, self.ignored_hints)
+        return decided + "".join(joins) + few * bool(self.divisions)
 
     def texts(self, why: str = "", **others: str) -> Mapping[str, str]:
         """Every stage, by its title; ``why`` the kernel was compiled again is among the decisions."""
@@ -151,13 +156,15 @@ def compile_to_ptx(
     if num_stages is None and not (sites(whole) or local_bytes(whole)):
         splits.append(SpreadLoops())  # before the tiles of blocks are divided
     if num_warps is None:
-        splits.append(SplitBlocks())
+        splits += SplitBlocks(), DivideRows(processor, how.across)
     optimized = run_passes(whole, splits if free else ())
     num_ctas = AnalysisManager(optimized).get(cluster_size)
+    alone = free and num_warps is None and num_ctas == 1
+    few = divisions(optimized, processor) if alone and not (how.across or how.blocks or how.steps) else ()
     optimized = run_passes(optimized, (SplitRows(), FlattenLoops()))
     reports, local = bool(sites(optimized)), local_bytes(optimized)
     prepared = run_passes(optimized, (LowerReports(),))
-    if free and num_warps is None and num_ctas == 1 and not (reports or local):
+    if alone and not (reports or local):
         prepared = with_merged_blocks(prepared)
     times.append(time.perf_counter())
     units, room = processor if how.descriptors else None, processor.shared_memory
@@ -176,7 +183,8 @@ def compile_to_ptx(
     fp8 = any(op.x.tile.element in (float8_e4m3fn, float8_e5m2) for op in mmas)
     vectors = any(op.vector > 1 for op in distributed.ops_of(AtomicRmw))
     size = by_value + OTHER_PARAMETERS
-    version = with_features(chosen, size, maps_in_memory=in_memory, fp8_mma=fp8, vector_atomics=vectors)
+    features = {"fp8_mma": fp8, "vector_atomics": vectors, "gathers": bool(distributed.ops_of(ClusterStore))}
+    version = with_features(chosen, size, maps_in_memory=in_memory, **features)
     ptx = emit_ptx(text, version)
     times.append(time.perf_counter())
     steps = ("tile passes", "gpu passes", "lowering", "LLVM")
@@ -196,7 +204,8 @@ def compile_to_ptx(
         ignored_hints=ignored_hints(whole, distributed, processor, num_ctas),
         llvm=text,
         joinable=joins,
-        short_rows=lengths_of_rows(distributed) if free and not (how.rows or num_warps) else (),
+        short_rows=lengths_of_rows(distributed) if alone and not how.rows else (),
+        divisions=few,
         optimized=optimized,
         distributed=distributed,
         seconds=seconds,

@@ -14,6 +14,7 @@ from tilewright.ir.gpu_stage import (
     WGMMA_REFUSED,
     num_warps,
 )
+from tilewright.ir.ops.gpu.cluster import ClusterStore
 from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, GlobalStore, SharedAlloc, SharedCopy, shared
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma
 from tilewright.ir.ops.gpu.specialize import STAGING_WARPS, Restage, WarpSpecialize
@@ -33,7 +34,9 @@ def schedule(function: Function, target: str, num_ctas: int, ignored: Sequence[s
 def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
     warps = num_warps(function)
     yield f"target: {target}"
-    if num_ctas > 1:
+    if function.ops_of(ClusterStore):
+        yield f"CTAs of a cluster, each with a part of a row: {num_ctas}"
+    elif num_ctas > 1:
         yield f"CTAs that run a block, whose MMA ops need more registers than one has: {num_ctas}"
     if CTAS_OF_BLOCK in function.hints:
         yield f"CTAs that run a block, each with a part of its tiles: {function.hints[CTAS_OF_BLOCK]}"

@@ -88,11 +88,12 @@ def machine(target: Architecture, opt: int = 0) -> llvm.TargetMachine:
 
 
 def with_features(
-    target: Architecture, size: int, *, maps_in_memory: bool, fp8_mma: bool, vector_atomics: bool
+    target: Architecture, size: int, *, maps_in_memory: bool, fp8_mma: bool, vector_atomics: bool, gathers: bool
 ) -> Architecture:
     """``target`` with a PTX version in which kernels may have parameters of ``size`` bytes, find tensor maps in memory
-    if they do, multiply 8-bit floats by ``mma.sync`` if they do, and add several floats at once if they do."""
-    needed = [_MANY_PARAMETERS] if size > _FEW_PARAMETERS or vector_atomics else []
+    if they do, multiply 8-bit floats by ``mma.sync`` if they do, add several floats at once if they do, and gather what
+    the CTAs of a cluster have, if one ``gathers`` that."""
+    needed = [_MANY_PARAMETERS] if size > _FEW_PARAMETERS or vector_atomics or gathers else []
     needed += [_FP8_MMA] if fp8_mma else []
     needed += [_MAPS_IN_MEMORY] if maps_in_memory else []
     return replace(target, ptx_version=max(target.ptx_version, *needed, 0))

@@ -10,6 +10,7 @@ from tilewright.analysis.first_fit import first_fit
 from tilewright.analysis.live_ranges import LiveRanges
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.errors import TileError
+from tilewright.ir.ops.gpu.cluster import ClusterStore
 from tilewright.ir.ops.gpu.memory import AsyncCopy, AsyncWait, SharedAlloc, SharedCopy
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
@@ -32,8 +33,8 @@ class AllocateShared(InPlacePass):
     A tile is live from its allocation to its last use, and to the end of a loop around that one if it is allocated
     outside; one that an asynchronous copy fills, to the next wait; one that the TMA unit stores, to the end. One that
     another thread fetches is live as long as those use it that wait for what it fetches, as far as CTAs do not fetch
-    for each other. The smallest ones share none where there is room: what warps exchange for a reduction needs no
-    barrier before it then.
+    for each other. One that other CTAs store to shares none, and the smallest ones share none where there is room: what
+    warps exchange for a reduction needs no barrier before it then.
     Runs when all shared memory is asked for, and before barriers are inserted, which keep apart what shares memory.
     OutOfSharedMemory, when ``limit`` bytes are not enough, at the allocation that does not fit.
     """
@@ -115,6 +116,9 @@ def _intervals(function: Function) -> list[_Interval]:
 
     found = []
     for op in function.ops_of(SharedAlloc):
+        if any(isinstance(user, ClusterStore) for user in op.result.users):  # of other CTAs at any time
+            found.append(_Interval(op, 0, _ALWAYS))
+            continue
         used = _consumed(op, roles) if roles is not None else None
         last = end(op.result, op.block) if used is None or roles is None else end(op.result, roles.consumer, used)
         found.append(_Interval(op, ranges.first[op], max(last, ranges.first[op])))

@@ -16,6 +16,7 @@ from tilewright.ir.opdef import create, with_operands
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, For, If, LoopOp, Return, Yield
+from tilewright.ir.ops.gpu.cluster import ClusterGather
 from tilewright.ir.ops.gpu.memory import GlobalLoad, GlobalStore, SharedLoad, shared_vector
 from tilewright.ir.ops.gpu.mma import FMA, GpuMma, operand_layouts
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
@@ -224,6 +225,8 @@ class _Assigner:
             layout = self.layout(op.values[0])
             made = self._clone(op, lambda v: self.get(v, layout))
             self._define(op, made)
+        elif isinstance(op, ClusterGather):
+            self._gather(op)
         elif isinstance(op, (memory.Print, memory.Assert, memory.Assume)):
             self._clone(op, self._beside(op))
         elif isinstance(op, (memory.Bid, memory.NumBlocks, memory.LocalArray)) or all(
@@ -258,6 +261,17 @@ class _Assigner:
         if op.result.users:
             found = made if layout.is_injective else from_owners(self.b, made)
             self._bind(op.result, found if rank else self.b.emit(Reshape, found, shape=()))
+
+    def _gather(self, op: ClusterGather) -> None:
+        """Exchanges tiles of one element in the place of scalars."""
+        one = self.accesses.layout((1,))
+        tiles = {v: v.tile.with_layout(one) for v in op.values if not v.tile.rank}
+        given = [
+            self.b.emit(Splat, self._scalar(v), type=tiles[v]) if v in tiles else self.at_home(v) for v in op.values
+        ]
+        made = self.b.emit_op(ClusterGather, given, ctas=op.ctas)
+        for old, x, new in zip(op.results, op.values, made.results):
+            self._bind(old, new if x.tile.rank else self.b.emit(Reshape, new, shape=(op.ctas,)))
 
     def _global_load(self, op: memory.Load, given: Callable[[Value], Value], vector: int) -> Value:
         operands = [None if v is None else given(v) for v in (op.ptrs, op.mask, op.padding)]

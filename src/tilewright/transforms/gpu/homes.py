@@ -9,6 +9,7 @@ from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.layouts import LinearLayout
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, If, Loop, LoopOp, Yield
+from tilewright.ir.ops.gpu.cluster import ClusterGather, gathered_layout
 from tilewright.ir.ops.gpu.wgmma import (
     GROUP_WARPS,
     ROWS,
@@ -105,6 +106,10 @@ class Homes:
             return next((h for h in homes if h.is_injective), homes[0] if homes else None)
         if isinstance(op, Reduce):
             return self.of_carried(op.values[0]).slice(op.axis)
+        if isinstance(op, ClusterGather):
+            x = op.values[list(op.results).index(value)]
+            one = self.of_carried(x) if x.tile.rank else self._accesses.layout((1,))
+            return gathered_layout(one, op.ctas).reshape(value.tile.shape)
         if isinstance(op, Reshape):
             home = self.home(op.x)
             return home.reshape(op.shape) if home is not None else None

@@ -21,6 +21,7 @@ from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import For, LoopOp
 from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.barriers import GroupBarrier
+from tilewright.ir.ops.gpu.cluster import ClusterBarrier
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma, Tcgen05Wait
 from tilewright.ir.ops.gpu.tma import TensorMap, TmaStore, TmaStoreWait
@@ -31,7 +32,7 @@ from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.mma_loops import mmas_of
 
-_WAITS = (memory.Barrier, memory.AsyncWait, memory.AsyncCopy, TmaStore, TmaStoreWait)
+_WAITS = (memory.Barrier, ClusterBarrier, memory.AsyncWait, memory.AsyncCopy, TmaStore, TmaStoreWait)
 _MULTIPLY = (Wgmma, WgmmaWait, Tcgen05Mma, Tcgen05Wait)
 
 
@@ -232,7 +233,7 @@ class _Dependences(DependenceWalk[_Pending]):
         if isinstance(op, WarpSpecialize):
             self.walk(op.consumer, state)
             return
-        if isinstance(op, memory.Barrier):
+        if isinstance(op, (memory.Barrier, ClusterBarrier)):
             state.pending.clear()
             return
         if isinstance(op, memory.AsyncWait):

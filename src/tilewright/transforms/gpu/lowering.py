@@ -34,6 +34,7 @@ from tilewright.transforms.gpu.keep_rows import KeepRows
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.load_left_operands import LoadLeftOperands
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
+from tilewright.transforms.gpu.lower_gathers import LowerGathers
 from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.merge_blocks import MergeBlocks, blocks_of_cta
@@ -126,6 +127,7 @@ def passes_to_gpu(
         DeadCodeElimination(),  # before what nobody reads is stored, and has memory
         ShareOperands(),
         *([AccumulateInTensorMemory()] if tensor_memory else []),  # barriers take shared memory
+        LowerGathers(),
         LowerConversions(),
         MergeExchanges(),  # stores and loads in the place of conversions
         AllocateShared(shared_bytes),

@@ -23,7 +23,7 @@ from tilewright.ir.ops.shape import Constant, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, clone_block, replace_ops
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
-from tilewright.transforms.gpu.partial_sums import PartialSum, of_all_threads, reduction, sums_of
+from tilewright.transforms.gpu.partial_sums import PartialSum, ctas_of, of_all_threads, reduction, sums_of, whole
 
 _LOWEST = float(np.finfo(np.float32).min)
 
@@ -87,7 +87,12 @@ def _of_sum(loop: For, s: PartialSum) -> _Softmax | None:
         return None
     (other,) = (v for v in maximum.operands if v is not change.lhs)
     reduced, between = reduction(other, Max)
-    if reduced is None or reduced.axis != s.reduced.axis or reduced.values[0] is not shifted.lhs:
+    if (
+        ctas_of(between) != s.ctas
+        or reduced is None
+        or reduced.axis != s.reduced.axis
+        or reduced.values[0] is not shifted.lhs
+    ):
         return None
     alone = {
         change.lhs: {maximum, change}, maximum.result: {change, wide, loop.body.terminator}, wide.result: {shifted},
@@ -179,16 +184,13 @@ class _Rebuilt:
         found, b, shape = self.found, self.b, self.loop.carried[self.found.largest].tile.shape
         least = results.pop()
         parts, i, k = results[found.largest], found.largest, found.sum.index
-        results[i] = self._together(found.reduced, parts, shape)
+        ctas = found.sum.ctas
+        results[i] = whole(found.reduced, parts, shape, ctas, b)
         reference = of_all_threads(results[i], self.parts, b)
         factor = self._exponential(parts, b.emit(Max, reference, self.lowest))
-        total = self._together(found.sum.reduced, b.emit(Mul, results[k], factor), shape)
-        first = self._together(found.reduced, least, shape)
+        total = whole(found.sum.reduced, b.emit(Mul, results[k], factor), shape, ctas, b)
+        first = whole(found.reduced, least, shape, ctas, b)
         none, nan = (b.emit(Constant, value=x, type=total.tile) for x in (float("-inf"), float("nan")))
         nothing = b.emit(Cmp, first, none, predicate=CmpPredicate.EQ)
         results[k] = b.emit(Select, nothing, nan, total)
         return results
-
-    def _together(self, reduced: Reduce, parts: Value, shape: tuple[int, ...]) -> Value:
-        made = self.b.emit_op(Reduce, [parts], body=clone_block(reduced.body, {}), **reduced.attributes)
-        return self.b.emit(Reshape, made.results[0], shape=shape)

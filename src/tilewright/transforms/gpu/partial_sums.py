@@ -14,6 +14,7 @@ from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.layouts import REGISTER
 from tilewright.ir.ops.arith import Add, And, Cmp, Mul, Select
 from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.cluster import ClusterGather
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat, ThreadReduce, broadcast_sources
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.shape import Constant, Iota, Reshape, constant_of
@@ -26,7 +27,8 @@ class PartialSums(InPlacePass):
     """Lets loops carry a sum of reductions, such as that of the weights of attention, in as many parts as threads have
     of a row: these exchange them when the loop has ended, and not in each iteration.
 
-    The sum so far may be scaled by a number for each row before it is added to. Runs when tiles have layouts, before
+    The sum so far may be scaled by a number for each row before it is added to. Where CTAs of a cluster have parts of
+    rows, they exchange their sums when the loop has ended, too. Runs when tiles have layouts, before
     reductions are lowered.
     """
 
@@ -40,13 +42,14 @@ class PartialSums(InPlacePass):
 @dataclass(frozen=True)
 class PartialSum:
     """The op that adds what is ``reduced`` to carried value ``index`` of a loop, which may be ``scaled`` before, and
-    the ops in whose place this is."""
+    the ops in whose place this is. So many ``ctas`` have parts of what is reduced."""
 
     index: int
     add: Add
     scaled: Mul | None
     reduced: Reduce
     ops: frozenset[Op]
+    ctas: int
 
     @property
     def parts(self) -> TileType:
@@ -75,25 +78,53 @@ def _sum_of(loop: For, index: int) -> PartialSum | None:
         ops = [add, *between, *([] if scaled is None else [scaled])]
         used_once = list(before.users) == [scaled or add] and (scaled is None or list(so_far.users) == [add])
         if used_once and all(op.block is loop.body for op in ops):
-            return PartialSum(index, add, scaled, reduced, frozenset(ops))
+            return PartialSum(index, add, scaled, reduced, frozenset(ops), ctas_of(between))
     return None
 
 
 def reduction(value: Value, combiner: type[Op]) -> tuple[Reduce | None, list[Op]]:
-    """The reduction along an axis by a ``combiner`` that ``value`` is, maybe in another shape, which nothing else sees,
-    and the ops for it."""
+    """The reduction along an axis by a ``combiner`` that ``value`` is, maybe in another shape, or combined with those
+    of other CTAs, which nothing else sees, and the ops for it."""
     between: list[Op] = []
+    found: Reduce | None = None
     while value.op is not None and len(value.users) == 1:
         op = value.op
+        if found is not None and not isinstance(op, (Reshape, ClusterGather)):
+            break
         between.append(op)
         if isinstance(op, Reduce):
             first, *_, end = op.body.ops
             combines = isinstance(first, combiner) and end.operands == first.results and len(op.values) == 1
-            return (op if combines and op.commutative else None), between
-        if not isinstance(op, Reshape):
-            break
-        value = op.x
-    return None, between
+            if not combines or not op.commutative:
+                return None, between
+            found, value = op, op.values[0]
+        elif isinstance(op, ClusterGather) and len(op.values) == 1 and found is not None:
+            found, value = None, op.values[0]
+        elif isinstance(op, Reshape) or (isinstance(op, Splat) and ctas_of(between) > 1):
+            value = op.x
+        else:
+            return None, between
+    if found is not None:
+        del between[between.index(found) + 1 :]  # how what is reduced is shaped
+    return found, between
+
+
+def ctas_of(between: Sequence[Op]) -> int:
+    """How many CTAs gather what one of them has reduced."""
+    return next((op.ctas for op in between if isinstance(op, ClusterGather)), 1)
+
+
+def whole(reduced: Reduce, parts: Value, shape: tuple[int, ...], ctas: int, b: Builder) -> Value:
+    """What the ``parts`` of all threads, and ``ctas``, are together, combined as by ``reduced``, in this ``shape``."""
+    axis = reduced.axis
+    if ctas > 1:
+        parts, axis = b.emit(Reshape, parts, shape=(1, *parts.tile.shape)), axis + 1
+    how = {**reduced.attributes, "axis": axis}
+    made = b.emit_op(Reduce, [parts], body=clone_block(reduced.body, {}), **how).results
+    if ctas > 1:
+        of_all = b.emit_op(ClusterGather, made, ctas=ctas).results
+        made = b.emit_op(Reduce, of_all, body=clone_block(reduced.body, {}), **{**how, "axis": 0}).results
+    return b.emit(Reshape, made[0], shape=shape)
 
 
 def _pays(s: PartialSum, loop: For) -> bool:
@@ -105,6 +136,8 @@ def _pays(s: PartialSum, loop: For) -> bool:
         return False
     parts = s.parts
     assert parts.layout is not None
+    if s.ctas > 1 and constant_of(loop.inits[s.index]) != 0:
+        return False
     if t.layout is None:
         return parts.shape[axis] > 1
     if t.rank != value.tile.rank or t.rank == 1:
@@ -137,8 +170,8 @@ def _rebuilt(rewriter: Rewriter, loop: For, sums: Sequence[PartialSum], b: Build
     made = b.emit_op(For, *rewriter.all(loop.bounds), inits, body=body)
     results = list(made.results)
     for s in sums:
-        total = b.emit_op(Reduce, [results[s.index]], body=clone_block(s.reduced.body, {}), **s.reduced.attributes)
-        results[s.index] = b.emit(Reshape, total.results[0], shape=loop.carried[s.index].tile.shape)
+        shape = loop.carried[s.index].tile.shape
+        results[s.index] = whole(s.reduced, results[s.index], shape, s.ctas, b)
     return results
 
 

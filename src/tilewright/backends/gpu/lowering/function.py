@@ -40,6 +40,7 @@ from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableParamete
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.arith import Div
+from tilewright.ir.ops.gpu.barriers import MbarrierExpect
 from tilewright.ir.ops.gpu.memory import SharedAlloc
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat
@@ -154,7 +155,7 @@ def add_kernel(
     allocations = function.ops_of(SharedAlloc)
     if allocations:
         cx.shared_base = _shared_base(builder, max(op.alignment for op in allocations))
-    if maps and roles is None:
+    if roles is None and (maps or function.ops_of(MbarrierExpect)):
         cx.elected = tma.elected(cx)
     if target.has_dependent_launch:  # a launch may start it beside the kernel before it
         cx.asm("griddepcontrol.wait;")

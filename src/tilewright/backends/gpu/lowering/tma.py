@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from tilewright.backends.gpu.lowering.assembly import I1, I16, I64, operand_names
-from tilewright.backends.gpu.lowering.context import Context, Rule, instruction
+from tilewright.backends.gpu.lowering.context import Context, Rule, instruction, owned_registers
+from tilewright.backends.gpu.lowering.words import bytes_of, packed, words_of
 from tilewright.ir.core import Op, Value
 from tilewright.ir.gpu_parameters import MAP_BYTES
-from tilewright.ir.layouts import LANES, log2
+from tilewright.ir.layouts import LANE, LANES, WARP, log2
 from tilewright.ir.ops.control import Yield
 from tilewright.ir.ops.gpu import tma
 from tilewright.ir.ops.gpu.barriers import (
@@ -23,12 +24,13 @@ from tilewright.ir.ops.gpu.barriers import (
     PassTurn,
     TakeTurn,
 )
-from tilewright.ir.ops.gpu.cluster import ClusterBarrier, ClusterSize
+from tilewright.ir.ops.gpu.cluster import ClusterArrive, ClusterBarrier, ClusterSize, ClusterStore, ClusterWait
 from tilewright.ir.ops.gpu.specialize import STAGING_WARPS, WarpSpecialize
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS
 
 _BARRIER_BYTES = 8
 _FIRST_GROUP = 2  # the number of the barrier of warp group 0; others follow
+_WAIT = "barrier.cluster.wait.acquire.aligned;"
 _FIRST_TURN = 4  # that of the turns of warp group 0 of two
 
 
@@ -124,9 +126,40 @@ def _cluster_size(cx: Context, op: ClusterSize) -> None:
 
 
 def _cluster_barrier(cx: Context, op: ClusterBarrier) -> None:
+    _cluster_arrive(cx, op)
+    cx.asm(_WAIT)
+
+
+def _cluster_arrive(cx: Context, op: ClusterArrive | ClusterBarrier) -> None:
     cx.asm("bar.warp.sync -1;")  # one thread of the warp that loads comes later than the others
-    cx.asm("barrier.cluster.arrive.release.aligned;")
-    cx.asm("barrier.cluster.wait.acquire.aligned;")
+    cx.asm(f"barrier.cluster.arrive.{'relaxed' if isinstance(op, ClusterArrive) else 'release'}.aligned;")
+
+
+def _cluster_store(cx: Context, op: ClusterStore) -> None:
+    """Each lane stores to another CTA, where several hold the same element; else one to all of them."""
+    b, layout, values, dtype = cx.builder, op.value.layout, cx.of(op.value), op.value.tile.dtype
+    buffer, size, words = cx.buffers[op.buffer], bytes_of(dtype), words_of(bytes_of(dtype), 1)
+    ctas, owner = buffer.type.shape[0], cx.owner(layout)
+    place = b.add(b.mul(cx.special("cluster.ctarank"), cx.i32(op.value.tile.size)), cx.thread_part(layout))
+    address = b.add(buffer.address, b.mul(place, cx.i32(size)))
+    targets: list[ir.Value] = [cx.i32(rank) for rank in range(ctas)]
+    free = layout.free_mask(LANE)
+    if free & ctas - 1 == ctas - 1:
+        targets = [b.and_(cx.lane, cx.i32(ctas - 1))]
+        others = (free | layout.free_mask(WARP) << log2(LANES)) & -ctas
+        owner = b.icmp_unsigned("==", b.and_(cx.thread, cx.i32(others)), cx.i32(0))
+    text = "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $2; %sst.shared::cluster.%s [there+%d], $1; }"
+    if op.barrier is not None:
+        text = (
+            "{ .reg .b32 there, done; mapa.shared::cluster.u32 there, $0, $2; mapa.shared::cluster.u32 done, $3, $2; "
+            "%sst.async.shared::cluster.mbarrier::complete_tx::bytes.%s [there+%d], $1, [done]; }"
+        )
+    more = [] if op.barrier is None else [cx.buffers[op.barrier].address]
+    for target in targets:
+        for r in owned_registers(layout):
+            (stored,) = packed(cx, words, [values[r]], dtype)
+            how = "" if owner is None else f"@${3 + len(more)} ", words.suffix, layout.index(register=r) * size
+            cx.asm(text % how, [], [address, stored, target, *more, *([] if owner is None else [owner])])
 
 
 def _mate(cx: Context) -> ir.Value:
@@ -296,6 +329,9 @@ RULES: dict[type[Op], Rule] = {
     MbarrierWait: _mbarrier_wait,
     ClusterSize: _cluster_size,
     ClusterBarrier: _cluster_barrier,
+    ClusterArrive: _cluster_arrive,
+    ClusterWait: instruction(_WAIT),
+    ClusterStore: _cluster_store,
     tma.TmaLoad: _tma_load,
     tma.TmaStore: _tma_store,
     tma.TmaStoreWait: _tma_store_wait,

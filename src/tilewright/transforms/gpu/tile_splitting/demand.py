@@ -1,8 +1,9 @@
-"""How each value of a kernel is needed where what it stores is halved: along which axes, or whole."""
+"""How each value of a kernel is needed where what it stores is divided: along which axes, or whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from math import prod
 from typing import Any
@@ -13,20 +14,54 @@ from tilewright.ir.ops.control import For, If, LoopOp, deciding_values, incoming
 from tilewright.ir.ops.linear import Mma, MmaScaled, Reduce, Scan
 from tilewright.ir.ops.shape import Broadcast, Cat, Constant, Extract, Insert, Iota, Permute, Reshape, Undefined
 
-Axis = int | None  # the one along which a tile is halved; None: each block has the whole tile
+Axis = int | None  # the one along which a tile is divided; None: each block has the whole tile
 
 STORES = (memory.Store, memory.StoreView)
 MOVES = (memory.Load, memory.LoadView, *STORES)
 
 
 class CannotSplit(Exception):
-    """A tile cannot be halved as it would have to be."""
+    """A tile cannot be divided as it would have to be."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """Tiles are divided into so many ``parts``. Each block reduces its part alone, where it needs all that reductions
+    ``across`` the parts give."""
+
+    parts: int = 2
+    across: Container[Op] = ()
+
+    def operand_axes(self, op: Op, axis: Axis) -> Sequence[Axis]:
+        """How the operands of ``op`` are divided where its results, or what it stores, are divided along ``axis``."""
+        if axis is None:
+            if isinstance(op, (Mma, MmaScaled)):
+                raise CannotSplit
+            return [op.axis if isinstance(op, Reduce) and op in self.across else None] * len(op.operands)
+        if isinstance(op, memory.ViewMemoryOp):
+            t = op.view.partition
+            if t.steps[axis] % (t.tile_shape[axis] // self.parts) or not isinstance(
+                op.view.op, memory.MakePartitionView
+            ):
+                raise CannotSplit
+            stored = op.value if isinstance(op, memory.StoreView) else None
+            return [axis if v is stored else None for v in op.operands]
+        rule = _RULES.get(type(op))
+        if rule is not None:
+            return rule(op, axis)
+        if op.spec.elementwise or isinstance(op, MOVES):
+            return [axis if v.tile.shape else None for v in op.operands]
+        raise CannotSplit
+
+
+HALVES = Division()
 
 
 class DemandAnalysis:
-    """How each value is needed where some are ``needed`` halved along an axis."""
+    """How each value is needed where some are ``needed`` divided along an axis."""
 
-    def __init__(self, needed: Iterable[tuple[Value, Axis]]) -> None:
+    def __init__(self, needed: Iterable[tuple[Value, Axis]], division: Division = HALVES) -> None:
+        self.division = division
         self._of: dict[Value, dict[Axis, None]] = {}
         self._pending: list[tuple[Value, Axis]] = []
         for value, axis in needed:
@@ -35,7 +70,7 @@ class DemandAnalysis:
             self._follow(*self._pending.pop())
 
     def of(self, value: Value) -> tuple[Axis, ...]:
-        """The axes along which ``value`` is halved, and None where it is needed whole."""
+        """The axes along which ``value`` is divided, and None where it is needed whole."""
         return tuple(self._of.get(value, ()))
 
     def halved(self) -> Iterable[Value]:
@@ -50,9 +85,9 @@ class DemandAnalysis:
                 self._pending.append((value, axis))
 
     def _follow(self, value: Value, axis: Axis) -> None:
-        """What ``value``, halved along ``axis``, needs."""
+        """What ``value``, divided along ``axis``, needs."""
         op = value.op
-        if axis is not None and value.tile.shape[axis] < 2:
+        if axis is not None and value.tile.shape[axis] < self.division.parts:
             raise CannotSplit
         sources = incoming(value)
         if sources is not None:
@@ -60,42 +95,22 @@ class DemandAnalysis:
         elif op is not None:
             if len(self.of(value)) > 1 and isinstance(op, (Mma, memory.Load, memory.LoadView)):
                 raise CannotSplit  # each block would do it twice
-            self._need(op.operands, operand_axes(op, axis))
+            self._need(op.operands, self.division.operand_axes(op, axis))
             self._need(op.captured(), repeat(None))
 
 
-def needed_by_stores(function: Function, axes: Mapping[Any, int]) -> Iterable[tuple[Value, Axis]]:
-    """What ``function`` needs where what stores store is halved along their ``axes``."""
+def needed_by_stores(function: Function, axes: Mapping[Any, Axis], division: Division) -> Iterable[tuple[Value, Axis]]:
+    """What ``function`` needs where what stores store is divided along their ``axes``, or whole."""
     for op in function.walk():
         if isinstance(op, (For, If)):
             yield from zip(deciding_values(op), repeat(None))
         elif op in axes:
-            yield from zip(op.operands, operand_axes(op, axes[op]))
+            yield from zip(op.operands, division.operand_axes(op, axes[op]))
 
 
 def carried_by(op: Op) -> Sequence[Value]:
     """What a loop carries, in its body."""
     return op.carried if isinstance(op, LoopOp) else []
-
-
-def operand_axes(op: Op, axis: Axis) -> Sequence[Axis]:
-    """How the operands of ``op`` are halved where its results, or what it stores, are halved along ``axis``."""
-    if axis is None:
-        if isinstance(op, (Mma, MmaScaled)):
-            raise CannotSplit
-        return [None] * len(op.operands)
-    if isinstance(op, memory.ViewMemoryOp):
-        t = op.view.partition
-        if t.steps[axis] % (t.tile_shape[axis] // 2) or not isinstance(op.view.op, memory.MakePartitionView):
-            raise CannotSplit
-        stored = op.value if isinstance(op, memory.StoreView) else None
-        return [axis if v is stored else None for v in op.operands]
-    rule = _RULES.get(type(op))
-    if rule is not None:
-        return rule(op, axis)
-    if op.spec.elementwise or isinstance(op, MOVES):
-        return [axis if v.tile.shape else None for v in op.operands]
-    raise CannotSplit
 
 
 def _reshaped(op: Reshape, axis: int) -> Sequence[Axis]:

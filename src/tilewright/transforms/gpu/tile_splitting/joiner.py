@@ -29,7 +29,7 @@ class TileJoiner(TileSplitter):
                     raise CannotSplit
 
     def _joins(self, op: Op, grid: int) -> bool:
-        needed = self._needs.of(op.results[0]) if isinstance(op, memory.LoadView) else (self._axes.get(op),)
+        needed = self.needs.of(op.results[0]) if isinstance(op, memory.LoadView) else (self._axes.get(op),)
         return isinstance(op, memory.ViewMemoryOp) and needed == (_axis_of(op, grid),)
 
     def _resized(self, n: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import ClassVar, NamedTuple
@@ -15,7 +16,7 @@ from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.memory import Store, StoreView
 from tilewright.ir.types import PartitionViewType, Type
-from tilewright.transforms.gpu.tile_splitting.demand import MOVES, STORES, CannotSplit
+from tilewright.transforms.gpu.tile_splitting.demand import MOVES, STORES, Axis, CannotSplit
 from tilewright.transforms.gpu.tile_splitting.joiner import TileJoiner
 from tilewright.transforms.gpu.tile_splitting.splitter import TileSplitter
 from tilewright.transforms.pipelines import optimize
@@ -97,7 +98,7 @@ def _halved(function: Function) -> Function | None:
         return None
     for axes in islice(product(*map(_axes, stores)), _MOST_CHOICES):
         chosen = dict(zip(stores, axes))
-        if _keep_their_order(function, chosen):
+        if keep_their_order(function, chosen):
             try:
                 return TileSplitter(function, chosen).function()
             except CannotSplit:
@@ -126,18 +127,19 @@ def is_independent(function: Function) -> bool:
     return not any(may_alias(root, writes) for root in reads)
 
 
-def _keep_their_order(function: Function, axes: dict[Store | StoreView, int]) -> bool:
-    """Whether stores to one address, halved along ``axes``, are of one block: they have the same tiles there."""
+def keep_their_order(function: Function, axes: Mapping[Store | StoreView, Axis]) -> bool:
+    """Whether stores to one address, divided along ``axes``, are of one block: they have the same tiles there, or no
+    axis."""
     roots = AnalysisManager(function).get(AliasAnalysis)
     looped = {op for loop in function.walk() if isinstance(loop, LoopOp) for op in loop.body.walk()}
     objects = [roots.underlying_object(store.address) for store in axes]
-    kinds: dict[MemoryObject, set[tuple[Type, int]]] = {}
+    kinds: dict[MemoryObject, set[tuple[Type | None, Axis]]] = {}
     for (store, axis), stored in zip(axes.items(), objects):
-        view = store.address.type
+        view = None if axis is None else store.address.type
         if isinstance(view, PartitionViewType):
             if view.steps != view.tile_shape:
                 return False
-        elif store in looped or objects.count(stored) > 1:
+        elif view is not None and (store in looped or objects.count(stored) > 1):
             return False
         kinds.setdefault(stored, set()).add((view, axis))
     return all(len(kind) == 1 for kind in kinds.values()) and (None not in kinds or len(kinds) == 1)

@@ -1,0 +1,98 @@
+"""Rows that are reduced are divided among the CTAs of a cluster, which exchange what each has reduced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.analysis.gpu.target import GpuTarget, resolved
+from tilewright.analysis.manager import AnalysisManager
+from tilewright.ir.core import Function
+from tilewright.ir.gpu_stage import ROWS_OF_GRID, SHORT_ROWS
+from tilewright.ir.ops.control import LoopOp
+from tilewright.ir.ops.linear import MmaOp, Reduce
+from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
+from tilewright.transforms.gpu.tile_splitting import cluster_size
+from tilewright.transforms.gpu.tile_splitting.demand import STORES, Axis, CannotSplit, Division
+from tilewright.transforms.gpu.tile_splitting.split import is_independent, keep_their_order
+from tilewright.transforms.gpu.tile_splitting.splitter import TileSplitter
+from tilewright.transforms.pipelines import optimize
+
+_LARGE = 16384  # elements of a row, which one CTA holds: benchmarks/results/gpu_memory.md
+_LARGE_IN_LOOPS = 32768  # where loops exchange in each iteration: the persistent softmax of that length loses
+_PART = 4096  # elements
+# Of a part, and of a row, where an SM has no other block: 16 rows of 4,096 take longer divided, 8 of 8,192 a tenth
+# less, 8 of 16,384 a fifth to a third (one H200).
+_LEAST, _FEWEST_OF_ROW = 2048, 8192
+_LEAST_OF_STEP = 512  # and in loops over the pieces of a row, if these exchange nothing in each step
+_MOST = 8  # CTAs of a cluster that every GPU with clusters launches
+
+
+@dataclass(frozen=True)
+class DivideRows:
+    """Divides rows of more than ``large`` elements among as many CTAs as have ``part`` elements each, or among
+    ``ctas``; provides ``cluster_size``.
+
+    Each CTA loads, reduces, computes and stores its part, and keeps it in registers meanwhile: all of them exchange
+    what reductions give (``gpu.cluster_gather``). What a block stores whole, such as what it has reduced, the first CTA
+    stores. For kernels without MMA ops that store to nothing that they load, if nothing needs a row whole. Runs on
+    optimized Tile IR, in front of what depends on the sizes of tiles.
+    """
+
+    name: ClassVar[str] = "divide-rows"
+    target: GpuTarget
+    ctas: int = 0
+    large: int = _LARGE
+    part: int = _PART
+
+    def run(self, function: Function) -> Function:
+        asked = resolved(function.hints.get("num_ctas"), self.target)
+        if not self.target.has_tma or asked == 1 or function.ops_of(MmaOp):
+            return function
+        if AnalysisManager(function).get(cluster_size) > 1:
+            return function
+        row = max((_length(op) for op in function.ops_of(Reduce)), default=0)
+        large = self.large if not function.ops_of(LoopOp) else max(self.large, _LARGE_IN_LOOPS)
+        ctas = self.ctas or asked or (min(row // self.part, _MOST) if row > large else 1)
+        splitter = _splitter(function, row, ctas) if 1 < ctas <= row else None
+        if splitter is None:
+            return function
+        divided = optimize(splitter.function())
+        AnalysisManager(divided).provide(cluster_size, ctas)
+        return divided
+
+
+def _length(op: Reduce) -> int:
+    return op.values[0].tile.shape[op.axis]
+
+
+def divisions(function: Function, target: GpuTarget) -> tuple[int, ...]:
+    """Among how many CTAs rows may be divided where each has an SM for itself, the most first."""
+    row = max((_length(op) for op in function.ops_of(Reduce)), default=0)
+    looped = bool(function.ops_of(LoopOp))
+    found = tuple(n for n in (8, 4, 2) if row >= n * (_LEAST_OF_STEP if looped else _LEAST))
+    hints = function.hints.keys() - {ROWS_OF_GRID, SHORT_ROWS}
+    if not target.has_tma or hints or function.ops_of(MmaOp) or (not looped and row < _FEWEST_OF_ROW):
+        return ()
+    return found if found and _splitter(function, row, found[0]) is not None else ()
+
+
+def _splitter(function: Function, row: int, ctas: int) -> TileSplitter | None:
+    """What writes ``function`` for each of so many ``ctas`` that have parts of rows of this length; None where these
+    would have to know what others have loaded or stored."""
+    across = {op for op in function.ops_of(Reduce) if _length(op) == row}
+    axes = {op: _axis(op, row) for op in function.walk() if isinstance(op, STORES)}
+    if not is_independent(function) or not keep_their_order(function, axes):
+        return None
+    try:
+        splitter = TileSplitter(function, axes, Division(ctas, across))
+    except CannotSplit:
+        return None
+    loaded = [op.results[0] for op in function.ops_of((Load, LoadView)) if row in op.results[0].tile.shape]
+    return None if any(None in splitter.needs.of(v) for v in loaded) else splitter
+
+
+def _axis(op: Store | StoreView, row: int) -> Axis:
+    """The axis of what ``op`` stores that rows have; None if there is none."""
+    shape = op.value.tile.shape
+    return shape.index(row) if row in shape else None
