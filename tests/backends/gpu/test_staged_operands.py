@@ -22,7 +22,7 @@ from tilewright.backends.gpu.compiler import compile_to_ptx
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierWait
-from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, SharedAlloc
+from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, PrefetchEach, SharedAlloc
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import Restage, WarpSpecialize
 from tilewright.ir.ops.gpu.tma import AsyncFence, TmaLoad
@@ -385,6 +385,43 @@ def test_one_instruction_rounds_what_goes_through_shared_memory() -> None:
     arguments = (*arrays, aligned((256,), np.float32), aligned((256, 64), np.float32), 64, True, True)
     ptx = compile_to_ptx(specialization(state_space, arguments, "reference").function, "sm_90", None).ptx
     assert ptx.count("cvt.rn.tf32.f32") == 2 * 64 * 64 // 128, "of both operands, for each thread"
+
+
+@ct.kernel
+def fading_state(x: ct.Array, b: ct.Array, rates: ct.Array, o: ct.Array, N: ct.Constant[int]) -> None:
+    """The states of a state space model in front of each chunk: one operand is scaled row by row, and the sum fades."""
+    state = ct.zeros((64, N), ct.float32)
+    for i in range(x.shape[0] // 64):
+        ct.store(o, (i, 0, ct.bid(0)), state.reshape((1, 64, N)))
+        values, rate = ct.load(x, (i, 0), (64, 64)), ct.load(rates, (i,), (64,))
+        late = (ct.load(b, (i, ct.bid(0)), (64, N)) * rate[:, None]).astype(b.dtype)
+        state = ct.mma(ct.transpose(values), late, state * ct.extract(rate, (63,), (1,)))
+
+
+@pytest.mark.parametrize("make", [interpreted, as_ptx])
+@pytest.mark.parametrize("N", [32, 64])
+def test_warp_groups_add_to_a_sum_that_fades(make: Callable[[], Any], N: int) -> None:
+    """Threads scale what was fetched for the other operand, once the MMA op of the step before has been waited for.
+    Rates of steps that are further ahead than the next one are brought to the L2 cache."""
+    rng = np.random.default_rng(N)
+    x, b = aligned((256, 64), BF16), aligned((256, 2 * N), BF16)
+    o, wanted = aligned((4, 64, 2 * N), np.float32), np.zeros((4, 64, 2 * N), np.float32)
+    for a in (x, b):
+        a[...] = rng.standard_normal(a.shape)
+    rates = rng.random(256, np.float32)
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    ct.launch(None, (2,), fading_state, (x, b, rates, wanted, N), backend="reference")
+    with observed_passes(see), make() as backend:
+        ct.launch(None, (2,), fading_state, (x, b, rates, o, N), backend=backend)
+    assert np.linalg.norm(o - wanted) < 1e-5 * np.linalg.norm(wanted)
+    assert any(isinstance(op, Wgmma) for op in found[-1].walk())
+    assert not any(isinstance(op, GpuMma) for op in found[-1].walk())
+    assert any(isinstance(op, PrefetchEach) for op in found[-1].walk())
 
 
 @ct.kernel

@@ -35,6 +35,7 @@ from tilewright.ir.ops.gpu.memory import (
     GlobalStore,
     PaddedLoad,
     Prefetch,
+    PrefetchEach,
     SharedAdd,
     SharedAlloc,
     SharedCopy,
@@ -292,6 +293,12 @@ def _prefetch(cta: CtaInterpreter, op: Prefetch, base: Pointers, count: Any, mas
         in_range(op, lambda: cta.memory.gather(row, dtype))
 
 
+def _prefetch_each(cta: CtaInterpreter, op: PrefetchEach, ptrs: Pointers, mask: Any) -> None:
+    chosen = np.broadcast_to(mask, ptrs.shape)
+    selected = rearrange(lambda a: np.broadcast_to(a, ptrs.shape)[chosen], ptrs)
+    in_range(op, lambda: cta.memory.gather(selected, op.ptrs.tile.pointee))
+
+
 def _atomic(cta: CtaInterpreter, op: AtomicRmw | AtomicCas, *operands: Any) -> Any:
     """Each element once, by its owner; other threads that hold it have something else than its old value."""
     fields = [getattr(op, f.name) for f in op.spec.operands]
@@ -400,6 +407,7 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     GlobalLoad: _global_load,
     GlobalStore: _global_store,
     Prefetch: _prefetch,
+    PrefetchEach: _prefetch_each,
     AtomicRmw: _atomic,
     AtomicCas: _atomic,
     SharedAlloc: lambda cta, op: cta.shared.allocate(op),

@@ -592,11 +592,18 @@ def _nothing(cta: Cta, i: Instruction, chosen: Array) -> None:
     """Fences: here threads see each other's stores at once."""
 
 
+def _prefetch(cta: Cta, i: Instruction, chosen: Array) -> None:
+    if i.opcode[1:] != ("global", "L2") and list(i.opcode[1:]) != ["global", "L2"]:
+        raise Unknown(".".join(i.opcode))
+    cta.load("global", cta.address(i.operands[0]), 1, chosen)
+
+
 def _trap(cta: Cta, i: Instruction, chosen: Array) -> None:
     raise Fault("trap")
 
 
 _INSTRUCTIONS: Mapping[str, Callable[[Cta, Instruction, Array], None]] = {
+    "prefetch": _prefetch,
     "mov": _mov,
     "add": _add,
     "addc": _add,

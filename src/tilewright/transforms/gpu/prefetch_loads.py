@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.gpu.target import SM_REGISTERS, most_registers
 from tilewright.analysis.manager import AnalysisManager
+from tilewright.analysis.mma_graph import mma_ops
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
-from tilewright.ir.ops.arith import Add, And, Cmp, Max, Select, Sub
-from tilewright.ir.ops.control import Continue, For
-from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad
+from tilewright.ir.ops.arith import Add, And, Cmp, Max, Mul, Select, Sub
+from tilewright.ir.ops.control import Continue, For, LoopOp
+from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, PrefetchEach
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma
 from tilewright.ir.ops.shape import constant_of
-from tilewright.ir.rewrite import Rewriter, open_block, replace_ops, stand_for
+from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, replace_ops, stand_for
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.load_ahead import AheadLoad, has_state, loads_ahead
@@ -35,6 +37,7 @@ _OF_TILE = 24  # of a thread, for what a tile of a persistent kernel loads
 _ENOUGH_CTAS = 8  # on an SM: more make room for less
 _STEPS = (1, 2, 4, 8)  # of a loop of which several iterations are loaded ahead: so it is known how many are whole
 _VECTOR_REGISTERS = 2  # of a thread, for a vector that changes a state
+_ASKED = 4  # iterations, in which vectors come to the L2 cache that are loaded one iteration ahead
 _AHEAD = 4  # iterations, of vectors that change a state: one takes less time than a load
 
 
@@ -45,7 +48,8 @@ class PrefetchLoads(InPlacePass):
     in loops without jumps, and without other nested loops than those of MMA ops of warp groups. There is none where the
     registers for it would leave an SM with fewer CTAs, and none of more than eight registers in loops with MMA ops, or
     24 in those over tiles. Vectors that change the larger state of a recurrence are loaded for four iterations, which
-    are written out, while those before run: registers that wait for a load are not moved.
+    are written out, while those before run: registers that wait for a load are not moved. Where an MMA op adds to a
+    sum that fades, vectors are brought to the L2 cache as many iterations ahead.
     Runs when layouts are known, before loads are hoisted.
     """
 
@@ -121,6 +125,27 @@ def _words(value: Value) -> int:
     return max(count * (t.element.bitwidth if loaded else max(t.element.bitwidth, 32)) // 32, 1)
 
 
+def _fades(loop: For) -> bool:
+    """Whether warp groups add to what each step of ``loop`` computes of a sum that it carries, by its only MMA op: such
+    a step takes less time than a load. States of Mamba-2 take 52 us in place of 61 so, by ``mma.sync`` 61 either way,
+    as those wait for copies, too (one H200)."""
+    mmas, nested = mma_ops(loop), any(isinstance(op, LoopOp) for op in loop.body.ops)
+    if nested or len(mmas) != 1 or not isinstance(mmas[0], Wgmma):
+        return False
+    made = mmas[0].acc.op
+    return made is not None and made.block is loop.body
+
+
+def _ask_for(loads: Iterable[AheadLoad], at: Value, last: Value, values: ValueMap, b: Builder) -> None:
+    """Have the vectors of ``loads`` in the iteration ``at`` brought to the L2 cache, if that is before ``last``."""
+    exists = b.emit(Cmp, at, last, predicate=CmpPredicate.LT)
+    for load in loads:
+        shape = load.op.result.tile.shape
+        if 1 < max(shape, default=1) == math.prod(shape) and not load.numbers:
+            pointers, mask, _ = load.at(at, exists, values, b)
+            b.emit_op(PrefetchEach, pointers, mask)
+
+
 def _prefetched(rewriter: Rewriter, op: For, how: tuple[Sequence[AheadLoad], int], b: Builder) -> Sequence[Value]:
     """The loop with loads of the next iteration, or of as many as it runs before it goes on. A loop without them runs
     those that are left then."""
@@ -150,6 +175,9 @@ def _prefetched(rewriter: Rewriter, op: For, how: tuple[Sequence[AheadLoad], int
     body = open_block(op.body, values)
     ready = iter([body.add_arg(v.type) for v in inits[len(op.inits) :]])
     with b.at(body):
+        if ahead == 1 and _fades(op):
+            distance = b.emit(Mul, step, b.constant(_ASKED, step.tile.element))
+            _ask_for(different.values(), b.emit(Add, body.args[0], distance), last, values, b)
         more = b.emit(Cmp, stride, b.emit(Sub, last, body.args[0]), predicate=CmpPredicate.LT)
         next_ = b.emit(Add, body.args[0], stride)
         if ahead > 1:  # in the end those of these iterations once more, as a condition for each load takes longer

@@ -40,15 +40,34 @@ class Staged:
 
 def staged_operands(function: Function) -> dict[Value, Staged]:
     """The operands of 8 and 16 bits of MMA ops in ``function`` that threads load, from elements that they find, or
-    compute from what they load, for a loop that only adds, left ones of the only MMA op of a sum; left ones, also of
-    tfloat32, that are computed from what is loaded beside other MMA ops."""
-    operands = [(op, k, v) for op in function.ops_of(Mma) if is_only_added(op) for k, v in enumerate((op.x, op.y))]
-    alone = {op for op, *_ in operands if not isinstance(op.acc.op, Mma) and not _is_added_to(op)}
-    operands = [(op, k, v) for op, k, v in operands if k == 1 or op in alone]
-    found = {v: _loaded(function, v, op, k) or _computed(v, op, k) for op, k, v in operands}
-    chained = [op for op in function.ops_of(Mma) if _has_beside(op)]
-    found = {op.x: _scaled(op.x, op) for op in chained} | {v: how for v, how in found.items() if how is not None}
-    return {v: how for v, how in found.items() if how is not None}
+    compute from what they load, for a loop that only adds, left ones of the only MMA op of a sum; in one copy
+    right ones that are computed for the only MMA op of a step that waits for it, as a state that fades does; left
+    ones, also of tfloat32, that are computed from what is loaded beside other MMA ops."""
+    mmas = function.ops_of(Mma)
+    adding, chained = set(filter(is_only_added, mmas)), set(filter(_has_beside, mmas))
+    alone = {op for op in adding if not isinstance(op.acc.op, Mma) and not _is_added_to(op)}
+    waits = [op for op in mmas if op not in adding and op not in chained and _is_of_rows(op)]
+    operands = [(op, k, v) for op in mmas if op in adding for k, v in enumerate((op.x, op.y)) if k == 1 or op in alone]
+    groups: list[dict[Value, Staged | None]] = [
+        {op.y: _computed(op.y, op, 1, 1) for op in waits},
+        {op.x: _scaled(op.x, op) for op in mmas if op in chained},
+        {v: _loaded(function, v, op, k) or _computed(v, op, k) for op, k, v in operands},
+    ]
+    return {v: how for found in groups for v, how in found.items() if how is not None}
+
+
+def _is_of_rows(op: Mma) -> bool:
+    """Whether ``op`` is in a loop that sees no transpose of its sum: what is stored so goes through shared memory, and
+    states of Mamba-2 that are computed transposed take 85 us by warp groups, 65 by ``mma.sync`` (one H200)."""
+    if not isinstance(op.parent, For):
+        return False
+    sums = reachable([op.result, op.acc, *op.parent.carried], _seen_as)
+    return not any(isinstance(user, Permute) for v in sums if v.tile.size == op.acc.tile.size for user in v.users)
+
+
+def _seen_as(value: Value) -> list[Value]:
+    """What is computed from ``value`` element by element."""
+    return [r for op in value.users if op.spec.elementwise or isinstance(op, Reshape) for r in op.results]
 
 
 def _is_added_to(op: Mma) -> bool:
@@ -82,10 +101,11 @@ def _loaded(function: Function, value: Value, op: Mma, k: int) -> Staged | None:
     return None if suitable is None else Staged(suitable, load, turned)
 
 
-def _computed(value: Value, op: Mma, k: int) -> Staged | None:
+def _computed(value: Value, op: Mma, k: int, copies: int | None = None) -> Staged | None:
     """An operand of 16 bits that is computed element by element, from no other MMA op, and may be seen transposed. A
     right one that is only converted lies as what is loaded for it. Of one that is seen transposed, and computed from
-    bytes for no more columns than rows of several warp groups, there are two copies, as of one that is converted."""
+    bytes for no more columns than rows of several warp groups, there are two copies, as of one that is converted, if
+    the number of ``copies`` is not given."""
     t, (seen, transposed) = value.tile, _through_permutes(value)
     source = seen.op
     if source is None or source.block is not op.block or not source.spec.elementwise or t.rank != 2:
@@ -98,7 +118,7 @@ def _computed(value: Value, op: Mma, k: int) -> Staged | None:
     rows, columns = op.acc.tile.shape
     narrow = any(load.result.tile.element.bytes == 1 for load in tiles_loaded_for(value))
     waited = k == 1 and transposed and narrow and ROWS < rows >= columns
-    copies = WAITED_COPIES if waited else COPIES
+    copies = copies or (WAITED_COPIES if waited else COPIES)
     return Staged(suitable, copies=copies) if suitable is not None and readable(suitable, 1 - k) else None
 
 

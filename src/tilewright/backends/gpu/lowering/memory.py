@@ -450,6 +450,11 @@ def _prefetch(cx: Context, op: memory.Prefetch) -> None:
     cx.asm("@$2 cp.async.bulk.prefetch.L2.global [$0], $1;", [], [cx.scalar(op.base), bytes_, chosen])
 
 
+def _prefetch_each(cx: Context, op: memory.PrefetchEach) -> None:
+    for pointer, mask in zip(cx.of(op.ptrs), cx.of(op.mask)):
+        cx.asm("@$1 prefetch.global.L2 [$0];", [], [pointer, mask])
+
+
 def shared_bytes(ops: Sequence[memory.SharedAlloc]) -> int:
     """How much shared memory the allocations of a function take."""
     return max((math.ceil((op.offset or 0) + op.type.bytes) for op in ops), default=0)
@@ -468,6 +473,7 @@ RULES: dict[type[Op], Rule] = {
     memory.Barrier: _barrier,
     memory.AsyncCopy: _async_copy,
     memory.Prefetch: _prefetch,
+    memory.PrefetchEach: _prefetch_each,
     memory.AsyncCommit: instruction("cp.async.commit_group;"),
     memory.AsyncWait: instruction("cp.async.wait_group {pending};"),
 }

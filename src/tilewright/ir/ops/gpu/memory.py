@@ -87,6 +87,18 @@ class Prefetch(Op):
         return ()
 
 
+@define("gpu.prefetch_each", effect=READ_WRITE, table=GPU_OPS)
+class PrefetchEach(Op):
+    """Has the elements at ``ptrs``, where ``mask`` holds, brought to the L2 cache, each by the threads that have it."""
+
+    ptrs: Value = operand()
+    mask: Value = operand()
+
+    def infer(self) -> tuple[Type, ...]:
+        bool_like(self, self.mask, pointers(self, self.ptrs))
+        return ()
+
+
 def shared(op: Op, value: Value) -> SharedType:
     """The type of ``value``, which must be a tile in shared memory."""
     if not isinstance(value.type, SharedType):
