@@ -94,6 +94,18 @@ def exponentials(x, y, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def
     ct.store(out, (ct.bid(0),), ct.exp(ct.load(x, (ct.bid(0),), (T,))))
 
 
+def test_nothing_but_numbers_is_reduced() -> None:
+    """Places alone need no registers."""
+
+    @ct.kernel
+    def largest(out):  # type: ignore[no-untyped-def]
+        table = ct.arange(16, dtype=ct.int32).reshape((4, 4)) * 7 % 16
+        ct.store(out, index=(0, 0), tile=ct.max(table, axis=1, keepdims=True))
+
+    arguments = (np.zeros((4, 1), np.int32),)
+    assert suitable_warps(optimize(specialization(largest, arguments, "reference").function)) == 1
+
+
 @pytest.mark.parametrize(
     ("kernel", "dtype", "first", "warps"),
     [

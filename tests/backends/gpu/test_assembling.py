@@ -314,7 +314,7 @@ def test_products_whose_blocks_may_be_joined_are_compiled_for_a_grid(monkeypatch
     backend = GpuBackend("sm_90")
     chooses = backend.compile(multiplied, {})
     wanted = [chooses.variant_for(blocks, 132) for blocks in ((66, 16, 1), (66, 15, 1))]
-    assert not asked and [how and how.join for how in wanted] == [(1, 4, 1), APART]
+    assert not asked and [how and how.join for how in wanted] == [(1, 8, 1), APART]
     for how in wanted:
         made = backend.compile(multiplied, {}, how)
         assert made.artifact.joined == how.join and made.variant_for((66, 16, 1), 132) is None

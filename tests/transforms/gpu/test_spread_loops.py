@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.gpu_interpreter import interpreter_backend
+from support.passes import check
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
@@ -21,6 +22,38 @@ from tilewright.transforms.gpu.spread_loops import SpreadLoops
 from tilewright.transforms.pipelines import optimize, run_passes
 
 T = 512
+
+_TILES = "partition<view<f32,[?,1024],[1024,1],i32>,[1,1024],[0,1],zero,[1,1024]>"
+_ROWS = f"""
+  %zero = constant() {{value = 0, type = !i32}} : i32
+  %xs = make_tensor_view(%x, [%n], []) {{type = !view<f32,[?,1024],[1024,1],i32>}} : view<f32,[?,1024],[1024,1],i32>
+  %xt = make_partition_view(%xs) {{type = !{_TILES}}} : {_TILES}
+  %os = make_tensor_view(%o, [%n], []) {{type = !view<f32,[?,1024],[1024,1],i32>}} : view<f32,[?,1024],[1024,1],i32>
+  %ot = make_partition_view(%os) {{type = !{_TILES}}} : {_TILES}
+  %first = bid() {{axis = 0}} : i32
+  %step = num_blocks() {{axis = 0}} : i32"""
+_HEAD = 'func @scaled(%x: ptr<f32> = "x".base noalias, %o: ptr<f32> = "o".base noalias, %n: i32 = "n".scalar)'
+
+
+def test_a_block_for_each_iteration() -> None:
+    before = f"""{_HEAD} {{{_ROWS}
+  for(%first, %n, %step, []) {{ ^(%row: i32)
+    %v = load_view(%xt, [%row, %zero]) {{in_bounds = (true, true)}} : f32[1,1024]
+    %w = add(%v, %v) : f32[1,1024]
+    store_view(%ot, %w, [%row, %zero]) {{in_bounds = (true, true)}}
+    continue([])
+  }}
+  return()
+}}
+"""
+    after = f"""{_HEAD} hints {{rows_of_grid = (2, 1, 0, 0, 1)}} {{{_ROWS}
+  %v = load_view(%xt, [%first, %zero]) {{in_bounds = (true, true)}} : f32[1,1024]
+  %w = add(%v, %v) : f32[1,1024]
+  store_view(%ot, %w, [%first, %zero]) {{in_bounds = (true, true)}}
+  return()
+}}
+"""
+    check(SpreadLoops(), before, after)
 
 
 @ct.kernel

@@ -120,7 +120,7 @@ def suitable_warps(function: Function, *, f32: bool = False, blocks: int = 0, st
         return _warps_with(tile.size, _ELEMENTS, _FEWEST if short else _WARPS_OF_KEPT_ROWS)
     largest = max((_kept(op) for op in function.walk()), default=0)
     if function.ops_of(CombiningOp):
-        return _warps_of_rows(function, largest, blocks)
+        return _warps_of_rows(function, max(largest, 1), blocks)
     turned = function.ops_of(Permute)
     warps = _FEWEST_TO_EXCHANGE if turned else _FEWEST
     bytes_ = bool(turned) and all(_bits(op.x) == 8 for op in turned)
