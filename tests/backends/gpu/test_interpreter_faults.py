@@ -183,7 +183,8 @@ def test_vectors_are_aligned(divisor: int, wrong: bool) -> None:
 
 ROLES = (Path(__file__).parents[2] / "ir" / "wgmma_roles.tir").read_text()
 # Over eight steps, in four slots: each is used twice.
-EIGHT = re.sub(r"(%(?:12|53) = constant\(\) \{value = )4,", r"\g<1>8,", ROLES)
+_ENDS = "|".join(re.findall(r"for\(%\w+, (%\w+),", ROLES))
+EIGHT = re.sub(rf"((?:{_ENDS}) = constant\(\) \{{value = )4,", r"\g<1>8,", ROLES)
 
 
 def multiply(program: str) -> float:
