@@ -85,6 +85,7 @@ class GpuExecutable:
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
         self._codes: dict[int, LaunchCode] = {}
+        self._on: dict[int, Choices] = {}  # so many SMs, for launches that Python makes
         self._reports: dict[int, Reports] = {}
 
     # -- launching
@@ -128,7 +129,10 @@ class GpuExecutable:
         one of the ``values``; None for this one."""
         if self.artifact.rows_of_grid and values:
             grid = rows_of_grid(self.artifact.rows_of_grid, values), *grid[1:]
-        return self._choices(processors).variant(grid, values)
+        choices = self._on.get(processors)
+        if choices is None:
+            choices = self._on[processors] = self._choices(processors)
+        return choices.variant(grid, values)
 
     def _choices(self, processors: int) -> Choices:
         """Which variants there are for launches on so many SMs: with the most neighbouring blocks in a CTA; with the

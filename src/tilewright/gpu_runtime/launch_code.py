@@ -7,7 +7,7 @@ import ctypes
 import functools
 import math
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import addressof
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -66,6 +66,11 @@ class Choice(NamedTuple):
         return [number, 0, math.prod(self.joined), *self.joined, self.busy, parameters]
 
 
+@functools.cache
+def _choose() -> Callable[..., int]:
+    return _CHOSEN(functions().address("choose"))
+
+
 class Choices:
     """Where a kernel that joins so many blocks has variants of itself launched, on so many SMs."""
 
@@ -79,12 +84,11 @@ class Choices:
 
     def variant(self, grid: Blocks, values: Sequence[Any] = ()) -> Constraints | None:
         """The one for a launch with ``values``, where they are known; None for the kernel itself."""
-        choose = _CHOSEN(functions().address("choose"))
         known = (ctypes.c_int64 * len(values))() if values else None
         for i in (i for choice in self.all for i in choice.parameters):
             if known is not None:
                 known[i] = values[i]
-        found = choose(self.words, known, *grid)
+        found = _choose()(self.words, known, *grid)
         return None if found == OWN else self.all[found].variant
 
     def add(self, i: int, variant: LaunchCode) -> None:

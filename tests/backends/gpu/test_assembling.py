@@ -8,6 +8,7 @@ import subprocess
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -24,6 +25,7 @@ from tilewright.backends.gpu.assemble import Assembled, Resources
 from tilewright.backends.gpu.backend import GpuBackend, choose
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.backends.gpu.target import architecture
+from tilewright.gpu_runtime import executable
 from tilewright.gpu_runtime.artifact import APART
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
@@ -322,6 +324,21 @@ def test_products_whose_blocks_may_be_joined_are_compiled_for_a_grid(monkeypatch
         len(asked) == 2 and "blocks that a CTA of a variant for large grids runs: 1x2x1" in chooses.stages()[_DECISIONS]
     )
     assert chooses.stages()["PTX"] == asked[1] and len(asked) == 3
+
+
+def test_what_launches_choose_from_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches that Python makes ask for each grid."""
+    made: list[int] = []
+
+    class Counted(executable.Choices):
+        def __init__(self, *args: Any) -> None:
+            made.append(1)
+            super().__init__(*args)
+
+    monkeypatch.setattr(executable, "Choices", Counted)
+    x = np.zeros((1024, 1024), np.float16)
+    chooses = GpuBackend("sm_90").compile(specialization(grid, (x, x, x), "reference").function, {})
+    assert len({chooses.variant_for((66, n, 1), 132) for n in (16, 15, 14)}) > 1 and len(made) == 1
 
 
 def test_spills_with_all_registers_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
