@@ -6,7 +6,7 @@ from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.layouts import LANE, WARP
-from tilewright.ir.ops.arith import Cast, Cmp, Max, Min
+from tilewright.ir.ops.arith import Cast, Cmp, Max, Min, Mul, Sub
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat, ThreadReduce
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible
@@ -63,12 +63,20 @@ def _parameter(value: Value, function: Function) -> int | None:
         op = value.op
         if isinstance(op, _PASSED):
             value = op.x
-        elif isinstance(op, (Max, Min)) and constant_of(op.rhs) is not None:
+        elif (isinstance(op, (Max, Min)) and constant_of(op.rhs) is not None) or (
+            isinstance(op, Sub) and _is_first(op.rhs)
+        ):
             value = op.lhs
         else:
             return None
     known = value in function.body.args and value.tile.dtype is int32
     return function.body.args.index(value) if known else None
+
+
+def _is_first(start: Value) -> bool:
+    """Whether ``start`` is where the first of several tiles begins, see ``LowerViews``."""
+    least = start.op.lhs.op if isinstance(start.op, Mul) else None
+    return isinstance(least, Min) and any(constant_of(v) == 0 for v in least.operands)
 
 
 def _most(value: Value) -> int | None:
