@@ -13,7 +13,7 @@ t<int, 8> x; t<int, 4> x4; t<unsigned, 8> u; t<short, 8> s; t<float, 8> f; t<dou
 t<__nv_bfloat16, 8> bf; t<__nv_fp8_e4m3, 8> e; t<__nv_tf32, 8> tf; t<int*, 8> pp; t<float*, 8> qq; t<void*, 8> vv; t<int const*, 8> cc;
 t<int> i0; t<float> f0; user us;"""
 
-NARROWS = "would be narrowing (arithmetic_tile_convertible)"
+NARROWS = "would be narrowing; convert an operand (arithmetic_tile_convertible)"
 SHAPES = "the shapes are not mutual broadcast compatible"
 NOT_ARITHMETIC = "not an arithmetic tile"
 NOT_INTEGRAL = "not an integral tile"
@@ -28,7 +28,7 @@ OPERATORS = {
     "x + x4;": SHAPES,
     "h + bf;": "no arithmetic common type (arithmetic_tile_convertible)",
     "h < bf;": "no arithmetic common type (arithmetic_tile_comparable)",
-    "u < -1;": "would be narrowing (arithmetic_tile_comparable)",
+    "u < -1;": "would be narrowing; convert an operand (arithmetic_tile_comparable)",
     "x == x4;": SHAPES,
     "e + e;": NOT_ARITHMETIC,
     "e == e;": NOT_ARITHMETIC,
@@ -122,7 +122,7 @@ CONVERSIONS = {
     "ct::tile_with_element_t<int, user> y;": "'user' does not satisfy 'scalar'",
     "ct::mutual_broadcast_t<t<int, 4>, t<int, 8>, int> y;": SHAPES,
     "ct::arithmetic_tile_conversion_t<t<int, 4>, float> y;": NARROWS,
-    "ct::arithmetic_tile_comparison_t<t<int, 4>, unsigned> y;": "would be narrowing (arithmetic_tile_comparable)",
+    "ct::arithmetic_tile_comparison_t<t<int, 4>, unsigned> y;": "would be narrowing; convert an operand (arithmetic_tile_comparable)",
     "ct::shape_broadcast_t<ct::shape<3>, ct::shape<4>> y;": SHAPES,
     "ct::arithmetic_tile_promotion_t<int*> y;": "'int *' does not satisfy 'arithmetic_tile'",
     "ct::shape_size_v<ct::extents<int, ct::dynamic_extent>>;": "is not shape like",
