@@ -37,7 +37,7 @@ _FORMS: dict[str, _Product] = {  # of both operands, and what is read beside the
     "right_rows_of_steps": lambda a, more, b: a.float() @ b[more[: len(b)].long()].float(),
     "right_bytes_of_steps": lambda a, more, b: a.float() @ b[more[: len(b)].long()].float(),
     "right_bytes_by_rows": lambda a, more, b: a.float() @ b[more[: len(b)].long()].float().T,
-    "narrow_sums": lambda a, more, b: a.float() @ b.float(),
+    "float16_accumulators": lambda a, more, b: a.float() @ b.float(),
 }
 _OF_BYTES = "right_bytes_of_steps", "right_bytes_by_rows"
 _BY_NUMBERS = "permuted", "rows_of_steps", "right_rows_of_steps", *_OF_BYTES
@@ -65,7 +65,7 @@ def weights_of(kernel: str, size: int, k: int, like: torch.Tensor) -> tuple[torc
 
 def operands_of(kernel: str, size: int, rows: int, m: int, k: int, dtype: torch.dtype) -> list[torch.Tensor]:
     """The left operand, what ``kernel`` reads beside both (scales, numbers of rows or a matrix), and the right one."""
-    dtype = torch.float16 if kernel == "narrow_sums" else dtype
+    dtype = torch.float16 if kernel == "float16_accumulators" else dtype
     a, b = (torch.randn(count, size, device="cuda", dtype=dtype) / 8 for count in (rows, size))
     if kernel in _OF_BYTES:
         b = torch.randint(-8, 8, b.shape, device="cuda", dtype=torch.int8)

@@ -216,7 +216,7 @@ def right_bytes_by_rows(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int],
 
 
 @ct.kernel
-def narrow_sums(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+def float16_accumulators(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
     """Sums in float16."""
     i, j = ct.bid(0), ct.bid(1)
     total = ct.zeros((M, N), ct.float16)

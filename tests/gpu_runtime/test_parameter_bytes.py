@@ -271,7 +271,7 @@ def test_a_parameter_says_how_many_blocks_there_are(rows: int, monkeypatch: pyte
     monkeypatch.setattr(driver, "device", lambda index: on)
     function: Any = SimpleNamespace(name="kernel", params=())
     binary = GpuBinary(b"", "kernel", 128, 1, 100, ())
-    artifact = Artifact(binary, ("i32",), (), 0, depths=(3,), rows_of_grid=(0, 1, 0, 1, 2))
+    artifact = Artifact(binary, ("i32",), (), 0, depths=(3,), grid_extent=(0, 1, 0, 1, 2))
     kernel, few = GpuExecutable(function, artifact, FIRST, dict), dataclasses.replace(FIRST, stages=3, blocks=1)
     variant = GpuExecutable(function, dataclasses.replace(artifact, depths=()), few, dict)
     load(kernel, HANDLE, on)

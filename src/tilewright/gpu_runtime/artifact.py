@@ -44,8 +44,9 @@ class Artifact:
     With ``divisions`` there are variants in which so many CTAs of a cluster run a block, if each has an SM for itself.
     With ``depths`` there is a variant with so many stages for one block on each SM, for two and so on. With
     ``kept_rows`` there are variants that keep rows: the number of the parameter that is their length, and the elements
-    and bytes of a step. With ``rows_of_grid`` a parameter says how long the
-    grid is along its first axis, see there. ``fallback`` says what the compiler had to do without.
+    and bytes of a step. With ``short_rows`` there are variants for rows that are shorter than their tile: its elements,
+    and the numbers of the parameters that are their lengths. With ``grid_extent`` a parameter says how long the grid is
+    along its first axis, see there. ``fallback`` says what the compiler had to do without.
     """
 
     binary: GpuBinary
@@ -64,7 +65,7 @@ class Artifact:
     divisions: tuple[int, ...] = ()
     depths: tuple[int, ...] = ()
     kept_rows: tuple[int, ...] = ()
-    rows_of_grid: tuple[int, ...] = ()
+    grid_extent: tuple[int, ...] = ()
     short_rows: tuple[int, ...] = ()
     fallback: tuple[str, ...] = ()
 

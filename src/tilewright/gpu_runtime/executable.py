@@ -26,7 +26,7 @@ from tilewright.gpu_runtime.tensormap import Unmapped
 from tilewright.ir.core import Function, Op
 from tilewright.ir.dtypes import int64
 from tilewright.ir.errors import TileError
-from tilewright.ir.gpu_parameters import rows_of_grid
+from tilewright.ir.gpu_parameters import grid_extent
 
 # How many arrays of a list are passed by value: to begin with, and for longer lists, where it is as many as fit. Lists
 # that are longer still are copied to the device.
@@ -85,7 +85,7 @@ class GpuExecutable:
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
         self._codes: dict[int, LaunchCode] = {}
-        self._on: dict[int, Choices] = {}  # so many SMs, for launches that Python makes
+        self._choices_on: dict[int, Choices] = {}  # GPUs with so many SMs, for launches that Python makes
         self._reports: dict[int, Reports] = {}
 
     # -- launching
@@ -127,11 +127,11 @@ class GpuExecutable:
     ) -> Constraints | None:
         """The variant for as many blocks, or as few, on each of so many SMs, or for rows of the length that is
         one of the ``values``; None for this one."""
-        if self.artifact.rows_of_grid and values:
-            grid = rows_of_grid(self.artifact.rows_of_grid, values), *grid[1:]
-        choices = self._on.get(processors)
+        if self.artifact.grid_extent and values:
+            grid = grid_extent(self.artifact.grid_extent, values), *grid[1:]
+        choices = self._choices_on.get(processors)
         if choices is None:
-            choices = self._on[processors] = self._choices(processors)
+            choices = self._choices_on[processors] = self._choices(processors)
         return choices.variant(grid, values)
 
     def _choices(self, processors: int) -> Choices:

@@ -72,7 +72,8 @@ def _choose() -> Callable[..., int]:
 
 
 class Choices:
-    """Where a kernel that joins so many blocks has variants of itself launched, on so many SMs."""
+    """The variants of a kernel that launches choose from, by their grid and parameters, on a GPU with so many SMs. A
+    CTA of the kernel itself runs ``joined`` blocks."""
 
     def __init__(self, choices: Sequence[Choice], joined: Blocks, processors: int = 1) -> None:
         self.all = choices
@@ -154,7 +155,7 @@ class LaunchCode:
             "bounds": table((8 * i, bound) for i, bound in least),
             "maps": table(encoder.described() for encoder in layout.maps),
             "parameters": table((source,) for source in layout.sources()),
-            "rows": table([_rows(artifact.rows_of_grid)] if artifact.rows_of_grid else []),
+            "extent": table([_extent(artifact.grid_extent)] if artifact.grid_extent else []),
         }
         words = KERNEL.packed(
             handle=0 if kernel is None else kernel.handle.value or 0,
@@ -181,8 +182,8 @@ class LaunchCode:
         return found
 
 
-def _rows(numbers: Sequence[int]) -> Sequence[int]:
-    """A row of ``ROWS``: see ``rows_of_grid``."""
+def _extent(numbers: Sequence[int]) -> Sequence[int]:
+    """An ``EXTENT``: see ``grid_extent``."""
     parameter, *others = numbers
     return 8 * parameter, *others
 

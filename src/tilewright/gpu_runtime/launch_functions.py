@@ -53,9 +53,9 @@ def table(rows: Iterable[Iterable[int]]) -> Any:
 
 # A kernel on a device: where tables of bounds, maps and parameters are, and the number of attributes where the width of
 # a grid is odd. Behind it is a CUlaunchConfig. A parameter is at 4 times an offset, and one of the places above.
-KERNEL = Fields("handle encode nothing bounds choices maps parameters rows x y z ctas blocks odd")
+KERNEL = Fields("handle encode nothing bounds choices maps parameters extent x y z ctas blocks odd")
 BOUND = Fields("offset least")  # of a value
-ROWS = Fields("offset factor addend up divisor")  # by which a value is how many blocks there are along the first axis
+EXTENT = Fields("offset factor addend up divisor")  # of the grid along its first axis, of a value: ``grid_extent``
 CHOICES = Fields("rows processors joined")  # of a kernel that joins so many blocks
 # By the fields of ``Choice``, and the kernel where it is there. The limit is a number of blocks, a value or a per cent
 # of SMs, the parameters a table of offsets.
@@ -203,9 +203,9 @@ def _define_width(body: Body, kernel: Record) -> None:
     """Let ``%x`` be the ``%width`` of the grid, or what a parameter says; where that is none, go to ``done``."""
     width = body.stack("i64")
     body.store("i64", "%width", width)
-    with kernel.each("rows", ROWS) as (_, row):
-        factor, addend, up, divisor = row.loads(*ROWS[1:])
-        number = body.load("i32", body.element("%values", row.load("offset")))
+    with kernel.each("extent", EXTENT) as (_, extent):
+        factor, addend, up, divisor = extent.loads(*EXTENT[1:])
+        number = body.load("i32", body.element("%values", extent.load("offset")))
         number = body.op("mul i32", number, body.op("trunc i64", f"{factor} to i32"))
         number = body.op("add i32", number, body.op("trunc i64", f"{addend} to i32"))
         number = body.op("add i64", body.op("sext i32", f"{number} to i64"), up)

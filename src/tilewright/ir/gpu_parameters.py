@@ -119,8 +119,8 @@ def element_bits(element: str) -> int:
     return int(re.match(r"[a-z]+(\d+)", element)[1])  # type: ignore[index]
 
 
-def rows_of_grid(numbers: Sequence[int], values: Sequence[int]) -> int:
-    """How many blocks a grid has along its first axis, whose kernel has the hint ``ROWS_OF_GRID``: which of the
+def grid_extent(numbers: Sequence[int], values: Sequence[int]) -> int:
+    """How many blocks a grid has along its first axis, whose kernel has the hint ``GRID_EXTENT``: which of the
     ``values`` of parameters, a factor and what is added in 32 bits, what to round up, and a divisor."""
     parameter, factor, addend, up, divisor = numbers
     number = (values[parameter] * factor + addend + (1 << 31)) % (1 << 32) - (1 << 31)

@@ -26,7 +26,7 @@ MULTICAST_PAYS = "multicast_pays"  # and of one with operands whose rows do not 
 BLOCKS_OF_CTA = "blocks_of_cta"  # and of one whose CTAs run several blocks of the grid: how many
 CTAS_OF_BLOCK = "ctas_of_block"  # and of one whose blocks are run by several CTAs, not in a cluster: by how many
 STORED_ONCE = "stored_once"  # and of which parameters a block stores no element more than once: their numbers
-ROWS_OF_GRID = "rows_of_grid"  # and of one with a block for each iteration of a loop over the grid: how many
+GRID_EXTENT = "grid_extent"  # and of one with a block for each iteration of a grid-stride loop: how many
 SHORT_ROWS = "short_rows"  # and of one with shorter rows than tiles: at most how many elements, of how many
 MAX_WARPS = 32
 

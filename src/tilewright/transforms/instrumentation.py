@@ -76,7 +76,7 @@ PASSES = (
     "prefetch-loads",
     "prefetch-rows",
     "flatten-loops",
-    "spread-loops",
+    "expand-grid-stride-loops",
     "bound-parameters",
     "split-blocks",
     "divide-rows",

@@ -18,15 +18,15 @@ from tilewright.backends.reference.memory import Memory
 from tilewright.backends.reference.scheduler import run_blocks
 from tilewright.backends.schedule import Schedule
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_parameters import rows_of_grid
-from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, ROWS_OF_GRID, num_warps, verify_gpu
+from tilewright.ir.gpu_parameters import grid_extent
+from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, GRID_EXTENT, num_warps, verify_gpu
 from tilewright.ir.printer import print_function
 from tilewright.transforms.gpu.divide_rows import DivideRows
+from tilewright.transforms.gpu.expand_grid_stride_loops import ExpandGridStrideLoops
 from tilewright.transforms.gpu.lowering import lower_to_gpu, with_merged_blocks
 from tilewright.transforms.gpu.split_blocks import SplitBlocks
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_steps import SplitSteps
-from tilewright.transforms.gpu.spread_loops import SpreadLoops
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import optimize, run_passes
 
@@ -46,8 +46,8 @@ class InterpreterExecutable(Executable):
         warps = num_warps(self.function)
         ctas = self.function.hints.get(CTAS_OF_BLOCK, 1)
         assert isinstance(ctas, int)
-        if ROWS_OF_GRID in self.function.hints:
-            grid = (rows_of_grid(self.function.hints[ROWS_OF_GRID], arguments.values), *grid[1:])
+        if GRID_EXTENT in self.function.hints:
+            grid = (grid_extent(self.function.hints[GRID_EXTENT], arguments.values), *grid[1:])
         grid = (grid[0] * self._num_ctas * ctas, *grid[1:])
         blocks = self.function.hints.get(BLOCKS_OF_CTA)
         if isinstance(blocks, int):
@@ -98,7 +98,7 @@ class InterpreterBackend(NumpyBackend):
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> InterpreterExecutable:
         optimized = optimize(function) if self._target is None else optimized_for(function, self._target)
         if self._target is not None:
-            spreads = (SpreadLoops(),) if self.num_stages is None else ()
+            spreads = (ExpandGridStrideLoops(),) if self.num_stages is None else ()
             splits = SplitMma(self._target), SplitSteps(), *spreads, SplitBlocks(), DivideRows(self._target)
             optimized = run_passes(optimized, splits)
         num_ctas = AnalysisManager(optimized).get(cluster_size)

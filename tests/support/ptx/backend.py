@@ -28,8 +28,8 @@ from tilewright.gpu_runtime.device_printf import deliver
 from tilewright.gpu_runtime.executable import EIGHTHS
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64, uint8, uint16, uint32, uint64
-from tilewright.ir.gpu_parameters import MAP_BYTES, Geometry, TableParameter, rows_of_grid
-from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, ROWS_OF_GRID
+from tilewright.ir.gpu_parameters import MAP_BYTES, Geometry, TableParameter, grid_extent
+from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, GRID_EXTENT
 from tilewright.ir.ops.gpu.tma import ListedMap
 from tilewright.ir.report_buffer import HEADER, WORDS, sites
 from tilewright.ir.semantics import constant_array
@@ -59,8 +59,8 @@ class PtxExecutable:
         made = self.compiled
         blocks, ctas = (made.distributed.hints.get(name, 1) for name in (BLOCKS_OF_CTA, CTAS_OF_BLOCK))
         assert isinstance(blocks, int) and isinstance(ctas, int)
-        if ROWS_OF_GRID in made.distributed.hints:
-            grid = (rows_of_grid(made.distributed.hints[ROWS_OF_GRID], arguments.values), *grid[1:])
+        if GRID_EXTENT in made.distributed.hints:
+            grid = (grid_extent(made.distributed.hints[GRID_EXTENT], arguments.values), *grid[1:])
         grid = (grid[0] * made.num_ctas * ctas, *grid[1:])
         if blocks > 1:
             parameters.append(np.int32(grid[0]).tobytes())

@@ -30,10 +30,10 @@ from tilewright.ir.gpu_stage import (
     CTAS_OF_BLOCK,
     CTAS_OF_SM,
     DEEPER,
+    GRID_EXTENT,
     KEPT_ROWS,
     MAX_WARPS,
     MOST_CTAS,
-    ROWS_OF_GRID,
 )
 from tilewright.ir.ops.gpu.tensor_memory import Tcgen05Mma
 from tilewright.ir.report_buffer import sites
@@ -155,7 +155,7 @@ def _artifact(
         depths=compiled.distributed.hints.get(DEEPER, ()),
         kept_rows=compiled.distributed.hints.get(KEPT_ROWS, ()),
         short_rows=compiled.short_rows,
-        rows_of_grid=compiled.distributed.hints.get(ROWS_OF_GRID, ()),
+        grid_extent=compiled.distributed.hints.get(GRID_EXTENT, ()),
     )
 
 

@@ -34,6 +34,7 @@ from tilewright.system import collector
 from tilewright.transforms.base import Pass
 from tilewright.transforms.bound_parameters import BoundParameters
 from tilewright.transforms.gpu.divide_rows import DivideRows, divisions
+from tilewright.transforms.gpu.expand_grid_stride_loops import ExpandGridStrideLoops
 from tilewright.transforms.gpu.flatten_loops import FlattenLoops
 from tilewright.transforms.gpu.join_blocks import Blocks, JoinBlocks, is_sufficient, joinable
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
@@ -43,7 +44,6 @@ from tilewright.transforms.gpu.split_blocks import SplitBlocks
 from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_rows import SplitRows
 from tilewright.transforms.gpu.split_steps import SplitSteps
-from tilewright.transforms.gpu.spread_loops import SpreadLoops
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.pipelines import run_passes
 
@@ -154,7 +154,7 @@ def compile_to_ptx(
         joins, _ = blocks_to_join(function, target, num_warps, how)
     splits: list[Pass] = [SplitMma(processor), SplitSteps()]
     if num_stages is None and not (sites(whole) or local_bytes(whole)):
-        splits.append(SpreadLoops())  # before the tiles of blocks are divided
+        splits.append(ExpandGridStrideLoops())  # before the tiles of blocks are divided
     if num_warps is None:
         splits += SplitBlocks(), DivideRows(processor, how.across)
     optimized = run_passes(whole, splits if free else ())

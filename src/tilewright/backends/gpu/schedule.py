@@ -8,9 +8,9 @@ from tilewright.ir.core import Function, Op
 from tilewright.ir.gpu_stage import (
     BLOCKS_OF_CTA,
     CTAS_OF_BLOCK,
+    GRID_EXTENT,
     NUM_STAGES,
     ROW_PART,
-    ROWS_OF_GRID,
     WGMMA_REFUSED,
     num_warps,
 )
@@ -40,7 +40,7 @@ def _lines(function: Function, target: str, num_ctas: int) -> Iterator[str]:
         yield f"CTAs that run a block, whose MMA ops need more registers than one has: {num_ctas}"
     if CTAS_OF_BLOCK in function.hints:
         yield f"CTAs that run a block, each with a part of its tiles: {function.hints[CTAS_OF_BLOCK]}"
-    if ROWS_OF_GRID in function.hints:
+    if GRID_EXTENT in function.hints:
         yield "blocks of the grid: one for each iteration of the loop over it"
     if BLOCKS_OF_CTA in function.hints:
         yield f"blocks of a grid with many that a CTA runs: {function.hints[BLOCKS_OF_CTA]}"

@@ -8,7 +8,7 @@ from typing import ClassVar
 from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import ROWS_OF_GRID, SHORT_ROWS
+from tilewright.ir.gpu_stage import GRID_EXTENT, SHORT_ROWS
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.linear import MmaOp, Reduce
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
@@ -71,7 +71,7 @@ def divisions(function: Function, target: GpuTarget) -> tuple[int, ...]:
     row = max((_length(op) for op in function.ops_of(Reduce)), default=0)
     looped = bool(function.ops_of(LoopOp))
     found = tuple(n for n in (8, 4, 2) if row >= n * (_LEAST_OF_STEP if looped else _LEAST))
-    hints = function.hints.keys() - {ROWS_OF_GRID, SHORT_ROWS}
+    hints = function.hints.keys() - {GRID_EXTENT, SHORT_ROWS}
     if not target.has_tma or hints or function.ops_of(MmaOp) or (not looped and row < _FEWEST_OF_ROW):
         return ()
     return found if found and _splitter(function, row, found[0]) is not None else ()

@@ -9,7 +9,7 @@ from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Param, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, ROWS_OF_GRID, SHORT_ROWS
+from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, GRID_EXTENT, SHORT_ROWS
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.arith import Add, And, Cmp, Min, Mul, Select, Sub
@@ -35,7 +35,7 @@ def blocks_of_cta(function: Function) -> int:
     than one where these are so small that it pays."""
     ops = function.body.ops
     numbered = any(isinstance(op, memory.Bid) and op.axis == 0 for op in ops)
-    if not numbered or function.hints.keys() - {ROWS_OF_GRID, SHORT_ROWS} or not all(map(_is_known, ops)):
+    if not numbered or function.hints.keys() - {GRID_EXTENT, SHORT_ROWS} or not all(map(_is_known, ops)):
         return 1
     accesses = [op for op in ops if isinstance(op, memory.MemoryOp)]
     sums = [

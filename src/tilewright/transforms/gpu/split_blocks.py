@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from tilewright.analysis.gpu.warps import has_long_lines, is_aligned
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import CTAS_OF_BLOCK, ROWS_OF_GRID, SHORT_ROWS
+from tilewright.ir.gpu_stage import CTAS_OF_BLOCK, GRID_EXTENT, SHORT_ROWS
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.linear import CombiningOp, MmaOp, Reduce
 from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
@@ -28,7 +28,7 @@ class SplitBlocks:
 
     def run(self, function: Function) -> Function:
         wanted = min(_ctas(function), _MOST)
-        if wanted <= 1 or function.hints.keys() - {ROWS_OF_GRID, SHORT_ROWS} or function.ops_of((MmaOp, LoopOp)):
+        if wanted <= 1 or function.hints.keys() - {GRID_EXTENT, SHORT_ROWS} or function.ops_of((MmaOp, LoopOp)):
             return function
         blocks, row = 1, min(_row(function), _SECTOR)
         while blocks < wanted and (part := divide(function, 2)).blocks > 1 and _row(part.function) >= row:

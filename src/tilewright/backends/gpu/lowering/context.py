@@ -89,7 +89,7 @@ class Context:
         self.alone = False  # whether one thread runs what is emitted
         self.elected: ir.Value | None = None  # whether this one copies, of a CTA all of whose warps run the same
         self.joined: dict[Wgmma, list[Wgmma]] = {}  # see ``joined_mma``
-        self.narrow_sums: set[Value] = set()  # see ``wgmma``
+        self.packed_accumulators: set[Value] = set()  # see ``wgmma``
         self.tables: Mapping[int, TableParameter] = {}  # by their parameters
         self.maps: dict[Op, ir.Value] = {}  # the parameters that are tensor maps
 

@@ -48,7 +48,7 @@ def _elements_of_words(cx: Context, *values: Value) -> int:
     """How many elements of ``values``, which one variable holds in turn, are in a word there, where one of them is the
     left operand of an MMA op of warp groups, or goes to a sum of 16 bits, which may be in flight; 0 for others."""
     is_operand = any(isinstance(op, Wgmma) and op.x is v for v in values for op in v.users)
-    in_words = is_operand or not cx.narrow_sums.isdisjoint(values)
+    in_words = is_operand or not cx.packed_accumulators.isdisjoint(values)
     return _WORD_BYTES // values[0].tile.element.bytes if in_words else 0
 
 

@@ -139,7 +139,7 @@ def add_kernel(
     lines.locate(builder, function.body.ops[0] if function.body.ops else None)
     cx.tile_threads = tile_threads
     cx.tables = {t.index: t for t in tables}
-    cx.joined, cx.narrow_sums = joined_mma(function), wgmma.narrow_sums(function)
+    cx.joined, cx.packed_accumulators = joined_mma(function), wgmma.packed_accumulators(function)
     for op, argument in zip(maps, kernel.args[len(called.parameters) :]):
         _mark_by_value(argument, MAP_BYTES, MAP_ALIGNMENT)
         cx.maps[op] = argument

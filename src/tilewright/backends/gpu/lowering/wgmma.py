@@ -30,12 +30,12 @@ from tilewright.ir.types import SharedType, TileType
 _MODES = {128: 1, 64: 2, 32: 3}  # swizzles in bits 62 and 63 of a descriptor: PTX ISA, "Matrix descriptor"
 
 
-def narrow_sums(function: Function) -> set[Value]:
-    """The sums of 16 bits to which MMA ops add, or that are waited for, and what control makes them of: they may be in
-    flight, so nothing divides their words."""
-    sums = [op.acc for op in function.ops_of(Wgmma)]
-    sums += [v for op in function.ops_of(WgmmaWait) for v in op.accs]
-    return set(reachable((v for v in sums if v.tile.element.bytes == 2), lambda v: incoming(v) or ()))
+def packed_accumulators(function: Function) -> set[Value]:
+    """The accumulators of 16 bits, two elements in a register, and what control makes them of: MMA ops that add to them
+    may be in flight, so nothing divides their words."""
+    found = [op.acc for op in function.ops_of(Wgmma)]
+    found += [v for op in function.ops_of(WgmmaWait) for v in op.accs]
+    return set(reachable((v for v in found if v.tile.element.bytes == 2), lambda v: incoming(v) or ()))
 
 
 @functools.lru_cache(maxsize=256)
@@ -86,7 +86,7 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
     )
     types = op.acc.tile.element, left.dtype, y.type.dtype
     size = y.type.dtype.bytes
-    acc = [register for mma in mmas for register in _sums(cx, mma.acc)]
+    acc = [register for mma in mmas for register in _accumulator(cx, mma.acc)]
     count, each, step = len(acc), n * types[0].bytes // 8, STEP_BYTES // size
     given = [] if constant_of(op.acc) == 0 else acc  # else the first instruction leaves the sum out
     right = count + len(given)
@@ -114,15 +114,15 @@ def _wgmma(cx: Context, op: Wgmma) -> None:
         cx.values[mma.result] = _elements(cx, found[i * part : (i + 1) * part], types[0])
 
 
-def _sums(cx: Context, value: Value) -> Registers:
-    """The registers in which instructions have a sum: of 16 bits, words of two elements."""
+def _accumulator(cx: Context, value: Value) -> Registers:
+    """The registers in which instructions have an accumulator: of 16 bits, words of two elements."""
     element = value.tile.element
     return packed_words(cx, cx.of(value), element) if element.bytes == 2 else cx.of(value)
 
 
-def _elements(cx: Context, sums: Registers, element: DType) -> Registers:
-    """The elements in these registers of a sum."""
-    return rounded(cx, sums, element) if element.bytes == 2 else sums
+def _elements(cx: Context, registers: Registers, element: DType) -> Registers:
+    """The elements in these registers of an accumulator."""
+    return rounded(cx, registers, element) if element.bytes == 2 else registers
 
 
 def _of_group(cx: Context, buffer: Buffer, first: tuple[int, int]) -> ir.Value:
@@ -229,14 +229,14 @@ def _computed(cx: Context, values: Registers) -> None:
 def _wgmma_wait(cx: Context, op: WgmmaWait) -> None:
     """One statement: registers of operands are free after it, and accumulators are there."""
     text = f"wgmma.wait_group.sync.aligned {op.pending};"
-    sums = [_sums(cx, v) for v in op.accs]
-    accumulators = [x for registers in sums for x in registers]
+    each = [_accumulator(cx, v) for v in op.accs]
+    accumulators = [x for registers in each for x in registers]
     held = [word for v in op.held for word in packed_words(cx, cx.of(v), v.tile.element)]
     _computed(cx, list(dict.fromkeys(x for v in op.after for x in cx.of(v))))
     found = _accumulators(cx, text, [x.type for x in accumulators], accumulators, held) if accumulators else []
     if not accumulators:
         cx.asm(text, (), held)
-    for result, registers in zip(op.results, sums):
+    for result, registers in zip(op.results, each):
         count = len(registers)
         cx.values[result], found = _elements(cx, found[:count], result.tile.element), found[count:]
 

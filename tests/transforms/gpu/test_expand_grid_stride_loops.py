@@ -1,4 +1,4 @@
-"""Loops over the grid become a block for each iteration, where none needs another one: the same results for any grid."""
+"""Grid-stride loops become a block for each iteration, where none needs another one: the same results for any grid."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from support.ptx.backend import ptx_backend
 
 import tilewright as ct
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_parameters import rows_of_grid
-from tilewright.ir.gpu_stage import ROWS_OF_GRID
+from tilewright.ir.gpu_parameters import grid_extent
+from tilewright.ir.gpu_stage import GRID_EXTENT
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.memory import Load
 from tilewright.runtime.launch import specialization
-from tilewright.transforms.gpu.spread_loops import SpreadLoops
+from tilewright.transforms.gpu.expand_grid_stride_loops import ExpandGridStrideLoops
 from tilewright.transforms.pipelines import optimize, run_passes
 
 T = 512
@@ -46,14 +46,14 @@ def test_a_block_for_each_iteration() -> None:
   return()
 }}
 """
-    after = f"""{_HEAD} hints {{rows_of_grid = (2, 1, 0, 0, 1)}} {{{_ROWS}
+    after = f"""{_HEAD} hints {{grid_extent = (2, 1, 0, 0, 1)}} {{{_ROWS}
   %v = load_view(%xt, [%first, %zero]) {{in_bounds = (true, true)}} : f32[1,1024]
   %w = add(%v, %v) : f32[1,1024]
   store_view(%ot, %w, [%first, %zero]) {{in_bounds = (true, true)}}
   return()
 }}
 """
-    check(SpreadLoops(), before, after)
+    check(ExpandGridStrideLoops(), before, after)
 
 
 @ct.kernel
@@ -172,7 +172,7 @@ def arrays(rows: int) -> tuple[Any, Any]:
 
 
 def spread(kernel: ct.Kernel) -> Function:
-    return run_passes(optimize(specialization(kernel, arrays(6), "reference").function), (SpreadLoops(),))
+    return run_passes(optimize(specialization(kernel, arrays(6), "reference").function), (ExpandGridStrideLoops(),))
 
 
 @pytest.mark.parametrize("kernel", SPREAD)
@@ -181,7 +181,7 @@ def test_loops_that_become_blocks(kernel: ct.Kernel) -> None:
     assert not made.ops_of(For)
     values = [n for array in arrays(6) for n in (0, *array.shape, array.shape[1], 1)]
     rows = {numbered: 12, pairs: 3}.get(kernel, 6)
-    assert rows_of_grid(made.hints[ROWS_OF_GRID], values) == rows
+    assert grid_extent(made.hints[GRID_EXTENT], values) == rows
 
 
 def test_what_all_iterations_load_is_loaded_where_it_is_used() -> None:
@@ -193,7 +193,7 @@ def test_what_all_iterations_load_is_loaded_where_it_is_used() -> None:
 @pytest.mark.parametrize("kernel", KEPT)
 def test_loops_that_stay(kernel: ct.Kernel) -> None:
     made = spread(kernel)
-    assert made.ops_of(For) and ROWS_OF_GRID not in made.hints
+    assert made.ops_of(For) and GRID_EXTENT not in made.hints
 
 
 @pytest.mark.parametrize("kernel", SPREAD)
@@ -229,5 +229,5 @@ def test_no_rows(kernel: ct.Kernel) -> None:
         ((1, 1 << 20, 0, 0, 1), 1 << 11, 0),  # wrapped around, as in the loop
     ],
 )
-def test_rows_of_grid(numbers: tuple[int, ...], value: int, rows: int) -> None:
-    assert rows_of_grid(numbers, [math.pi, value]) == rows
+def test_grid_extent(numbers: tuple[int, ...], value: int, rows: int) -> None:
+    assert grid_extent(numbers, [math.pi, value]) == rows

@@ -1,4 +1,4 @@
-"""Loops over the grid, of which a block runs every so many iterations, become a block for each of these."""
+"""Grid-stride loops become a block for each of these."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import RoundingMode
-from tilewright.ir.gpu_stage import ROWS_OF_GRID
+from tilewright.ir.gpu_stage import GRID_EXTENT
 from tilewright.ir.ops.arith import Add, Cast, Div, Mul, Rem
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.linear import MmaOp
@@ -44,23 +44,23 @@ _LEAST_BYTES, _MOST_ELEMENTS, _MOST_COPIED = 2 << 10, 16 << 10, 100 << 10
 _Place = tuple[int, tuple[int, ...]]  # axes of a tile's index that tell iterations apart, and by which divisor
 
 
-class SpreadLoops(InPlacePass):
+class ExpandGridStrideLoops(InPlacePass):
     """Runs each iteration of ``for i in range(bid(0), n, num_blocks(0))`` in a block of its own, where this loop is all
     that a kernel does, n follows from a parameter, and no iteration needs, or overwrites, what another one stores: SMs
     that are faster run more of them, and load some while they compute others.
 
-    The hint ``ROWS_OF_GRID`` says how many blocks a launch has along the first axis, whatever grid it is given. Runs on
+    The hint ``GRID_EXTENT`` says how many blocks a launch has along the first axis, whatever grid it is given. Runs on
     optimized Tile IR.
     """
 
-    name: ClassVar[str] = "spread-loops"
+    name: ClassVar[str] = "expand-grid-stride-loops"
 
     def change(self, function: Function) -> bool:
         loop = _loop(function)
         rows = None if loop is None else _rows(loop.upper, function)
-        if loop is None or rows is None or not _pays(function, loop) or not _is_spreadable(function):
+        if loop is None or rows is None or not _pays(function, loop) or not _is_expandable(function):
             return False
-        function.hints[ROWS_OF_GRID] = rows
+        function.hints[GRID_EXTENT] = rows
         loop.body.args[0].replace_all_uses_with(loop.lower)
         function.body.splice(loop.body.ops[:-1], before=loop)
         loop.erase()
@@ -68,7 +68,7 @@ class SpreadLoops(InPlacePass):
 
 
 def _loop(function: Function) -> For | None:
-    """The loop over the grid that is all that ``function`` does but for loads, and alone knows its block."""
+    """The grid-stride loop that is all that ``function`` does but for loads, and alone knows its block."""
     *before, loop = function.body.ops[:-1] or [function.body.terminator]
     if not isinstance(loop, For) or loop.inits:
         return None
@@ -81,7 +81,7 @@ def _loop(function: Function) -> For | None:
 
 
 def _rows(upper: Value, function: Function) -> tuple[int, ...] | None:
-    """How many iterations end at ``upper``, see ``rows_of_grid``; None where that follows from no parameter alone."""
+    """How many iterations end at ``upper``, see ``grid_extent``; None where that follows from no parameter alone."""
     factor, addend, up, divisor = 1, 0, 0, 1
     number = _as_said(upper)
     if isinstance(number.op, Div) and isinstance(found := constant_of(number.op.rhs), int) and found > 0:
@@ -120,7 +120,7 @@ def _pays(function: Function, loop: For) -> bool:
     return size >= _LEAST_BYTES and (elements <= _MOST_ELEMENTS or size > _MOST_COPIED) and again <= moved
 
 
-def _is_spreadable(function: Function) -> bool:
+def _is_expandable(function: Function) -> bool:
     """Whether iterations of the loop, which ``function`` has, need nothing of each other, and store to other places."""
     if not is_independent(function):
         return False
