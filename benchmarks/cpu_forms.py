@@ -1,6 +1,6 @@
 """Kernels as others write them for GPUs, on a CPU, beside PyTorch, eager and compiled, NumPy, JAX and Numba.
 
-    python benchmarks/cpu_forms.py [--rows REGEX] [--output FILE]
+    python benchmarks/cpu_forms.py [--rows REGEX] [--output FOLDER]
 
 Hot, as ``cpu.py`` measures: the median of the calls of each side in blocks of its own. Peers allocate their results,
 of at most 16 MiB, for which the C library keeps memory: that of 32 MiB it gives back, and gets anew at each call.
@@ -311,7 +311,7 @@ ROWS |= {f.__name__: (f, torch.float32) for f in _ONE}
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", default="", metavar="REGEX", help="only the rows whose names match")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the table there, too")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="write cpu_forms.md there, too")
     options = parser.parse_args()
     lines = [
         f"{described_setting(os.cpu_count() or 1)}. Made by `python benchmarks/cpu_forms.py`. Medians in ms, hot; "
@@ -326,7 +326,7 @@ def main() -> None:
             lines.append(_row(name, *make(dtype), _TOLERANCE[dtype]))
             print(lines[-1], flush=True)
     if options.output is not None:
-        options.output.write_text("\n".join(lines) + "\n")
+        (options.output / "cpu_forms.md").write_text("\n".join(lines) + "\n")
 
 
 def _row(name: str, ours: Run, out: torch.Tensor, peers: dict[str, Run], tolerance: float) -> str:
