@@ -63,7 +63,6 @@ PASSES = (
     "rotate-mma",
     "hoist-mma",
     "defer-accumulators",
-    "delay-exponentials",
     "lower-views",
     "assign-layouts",
     "lower-reductions",
