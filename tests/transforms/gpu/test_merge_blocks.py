@@ -153,6 +153,15 @@ def counted(x, out, T: ct.Constant[int]):
     ct.atomic_add(out, 0, ct.num_blocks(0))
 
 
+@ct.kernel
+def replaced(indices, x, out, T: ct.Constant[int]):
+    """What lies in memory is an index in bounds until the block has stored another number."""
+    i = ct.bid(0)
+    at = ct.load(indices, (i,), (T,))
+    ct.store(out, (i,), ct.gather(x, at, check_bounds=False))
+    ct.store(indices, (i,), ct.full((T,), 1 << 30, ct.int32))
+
+
 def cases(width: int) -> list[tuple[Any, tuple[int, ...], tuple[Any, ...]]]:
     r = np.random.default_rng(width)
     x = r.random((width, 3 * 64), np.float32)
@@ -187,3 +196,14 @@ def test_same_as_each_alone(width: int) -> None:
                 ct.launch(None, grid, kernel, tuple(given), backend=backend)
                 for found, expected in zip(given, wanted):
                     np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=f"{kernel.name} {backend}")
+
+
+@pytest.mark.parametrize("width", [4, 11])
+def test_nothing_is_loaded_after_it_was_stored(width: int) -> None:
+    """A CTA that has less than all of its blocks: none of its warps loads what a block may have stored already."""
+    indices, x = np.arange(16 * width, dtype=np.int32)[::-1].copy(), np.arange(16 * width, dtype=np.float32)
+    out = np.zeros_like(x)
+    with interpreter_backend(4, 3, "sm_90") as merged:
+        ct.launch(None, (width,), replaced, (indices, x, out, 16), backend=merged)
+    np.testing.assert_array_equal(out, x[::-1])
+    assert (indices == 1 << 30).all()

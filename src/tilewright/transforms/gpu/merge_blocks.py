@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Param, Value
 from tilewright.ir.dtypes import int32
@@ -28,6 +29,7 @@ _PROMISES = (memory.AssumeBlocked, memory.AssumeBounded, memory.AssumeDivisible)
 _SHAPED = (Broadcast, CombiningOp, Constant, Iota, Permute, Reshape)
 _OTHERS = (*_SHAPED, *_PROMISES, *_VIEWS, memory.AtomicView, memory.Bid, memory.NumBlocks, Return)
 _STORES = (memory.Store, memory.AtomicRmw)
+_ACCESSES = (*_STORES, memory.Load)
 
 
 def blocks_of_cta(function: Function) -> int:
@@ -62,6 +64,14 @@ def _is_closed(region: Block) -> bool:
     return all(known) and all(v in made for op in region.ops for v in op.operands)
 
 
+def _is_in_place(function: Function) -> bool:
+    """Whether ``function`` may load what it stores."""
+    alias, ops = AliasAnalysis(function), function.body.ops
+    loaded, _ = alias.accessed(op for op in ops if isinstance(op, memory.Load))
+    _, stored = alias.accessed(ops)
+    return any(may_alias(root, stored) for root in loaded)
+
+
 def _size(op: memory.MemoryOp) -> int:
     return op.view.partition.tile.size if isinstance(op, memory.ViewMemoryOp) else op.address.tile.size
 
@@ -72,7 +82,8 @@ class MergeBlocks:
 
     The kernel takes the width of the grid as its last parameter, and the hint ``BLOCKS_OF_CTA`` says how many blocks a
     CTA has; where a launch has as many CTAs as blocks, it has one. A CTA with fewer computes its last one more than
-    once, and stores it once. Runs on addresses, and before layouts are assigned.
+    once, and stores it once. Where a kernel loads what it stores, nothing is loaded more than once either: new values
+    could be there already, which as indices lie anywhere. Runs on addresses, and before layouts are assigned.
     """
 
     name: ClassVar[str] = "merge-blocks"
@@ -91,8 +102,10 @@ class _Merger(Rewriter):
         self._merged: set[Value] = set()  # values of the rebuilt function that have the axis
         self._index: Value  # of each block along the first axis of the grid
         self._exists: Value  # whether there is one
+        self._in_place = False
 
     def function(self, function: Function) -> Function:
+        self._in_place = _is_in_place(function)
         made = super().function(function)
         params, hints = [*function.params, Param(_WIDTH, "scalar")], {**function.hints, BLOCKS_OF_CTA: self._count}
         return replace(made, params=params, hints=hints)
@@ -139,8 +152,8 @@ class _Merger(Rewriter):
         operands = [v if v in self._merged else self._each(v, builder) for v in operands]
         if isinstance(op, memory.AssumeBlocked):
             self.replace_all_uses(op, operands)
-        elif isinstance(op, _STORES):
-            self._store(op, operands, builder)
+        elif isinstance(op, _ACCESSES if self._in_place else _STORES):
+            self._access(op, operands, builder)
         else:
             types = [v.tile.with_shape((self._count, *v.tile.shape)) for v in op.results]
             regions = [clone_block(region, dict(self.values)) for region in op.regions]
@@ -148,14 +161,18 @@ class _Merger(Rewriter):
             self.replace_all_uses(op, made.results)
             self._merged.update(made.results)
 
-    def _store(self, op: memory.Store | memory.AtomicRmw, operands: list[Value], b: Builder) -> None:
-        ptrs, value, *masks = operands
-        shape = ptrs.tile.shape
-        exists = b.emit(Reshape, self._exists, shape=(self._count, *[1] * (len(shape) - 1)))
-        mask = b.emit(Broadcast, exists, shape=shape)
-        for given in masks:
-            mask = b.emit(And, mask, given)
-        b.emit_op(type(op), ptrs, value, mask, **op.attributes)
+    def _access(self, op: memory.Load | memory.Store | memory.AtomicRmw, operands: list[Value], b: Builder) -> None:
+        """``op`` with ``operands``, for the blocks that there are."""
+        given = dict(zip(op.operands, operands, strict=True))
+        ptrs = given[op.address]
+        exists = b.emit(Reshape, self._exists, shape=(self._count, *[1] * (len(ptrs.tile.shape) - 1)))
+        mask = b.emit(Broadcast, exists, shape=ptrs.tile.shape)
+        if op.mask is not None:
+            mask = b.emit(And, mask, given[op.mask])
+        rest = (mask, op.padding and given[op.padding]) if isinstance(op, memory.Load) else (given[op.value], mask)
+        made = b.emit_op(type(op), ptrs, *rest, **op.attributes)
+        self.replace_all_uses(op, made.results)
+        self._merged.update(made.results)
 
     def _attributes(self, op: Op) -> dict[str, Any]:
         found = dict(op.attributes)
