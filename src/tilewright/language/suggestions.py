@@ -215,6 +215,15 @@ def instead_of_keyword(name: str, known: Iterable[str]) -> str:
     return f"; write {_KEYWORDS[name]}" if name in _KEYWORDS else instead_of(name, known)
 
 
+def instead_of_positional(arguments: Iterable[Any], parameters: Iterable[inspect.Parameter]) -> str:
+    """How to write a call with ``arguments``, which are more than ``parameters`` take by position."""
+    for p, given in zip(parameters, arguments):
+        if p.name in ("shape", "axes") and not isinstance(given, tuple):
+            return f"; write {p.name!r} as one tuple"
+    named = ", ".join(f"{p.name}=" for p in parameters if p.kind is p.KEYWORD_ONLY)
+    return f"; write {named} by name" if named else ""
+
+
 def instead_of_ours(name: str, known: Iterable[str]) -> str:
     """What to write instead of a ``name`` that the language lacks, with names of other languages."""
     if name in _OF_LIB or name in _ELSEWHERE:

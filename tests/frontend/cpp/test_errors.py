@@ -191,6 +191,21 @@ def test_the_header_of_a_scalar_is_named(scalar: str, header: str) -> None:
         Module(text).kernel("k")
 
 
+@pytest.mark.parametrize(
+    ("statement", "code", "message"),
+    [
+        ("if (n > 3) return ct::load(p);", "", "void function 'k' should not return a value"),
+        ("*p = f(n);", "__tile__ int f(int a) { if (a) return; return 2; }", "'f' should return a value"),
+        ("int* a = &f(n).b; *p = *a;", "struct A { int b; ~A() {} }; __tile__ A f(int a) { return {a}; }", "address"),
+        ('printf("%d", A{n});', "struct A { int b; ~A() {} };", "through variadic function"),
+    ],
+)
+def test_what_compilers_may_give_a_meaning_is_refused(statement: str, code: str, message: str) -> None:
+    """Clang only warns of these, and nvcc refuses them."""
+    found = refused(statement, code=code).message
+    assert message in found and "[-W" not in found
+
+
 def test_narrowing_in_braces() -> None:
     assert "cannot be narrowed" in refused("int a[] = {2.5};").message
 

@@ -218,6 +218,19 @@ def static_assertion(a):
     ct.static_assert(a.ndim == 3, f"rank {a.ndim}")  # HERE
 
 
+def index_of_a_tile(a):
+    i = ct.arange(1, dtype=ct.int32)
+    ct.load(a, (i, 0), (8, 16))  # HERE
+
+
+def array_of_a_tuple(a):
+    ct.load((a, a)[ct.bid(0)], (0, 0), (8, 16))  # HERE
+
+
+def maximum_of_floats(a):
+    ct.atomic_max(a, (0, 0), 1.0)  # HERE
+
+
 CASES: tuple[tuple[Callable[..., Any], type[ct.TileError], str, str], ...] = (
     (index_of_wrong_rank, ct.TileTypeError, "(0,)", "write one entry per dimension, such as index=(i, j)"),
     (shape_of_wrong_rank, ct.TileTypeError, "(16,)", "write shape=(1, 16)"),
@@ -268,6 +281,9 @@ CASES: tuple[tuple[Callable[..., Any], type[ct.TileError], str, str], ...] = (
     (random_numbers, UnsupportedCallError, "np.random.rand(16)", "tilewright.lib.uniform"),
     (deletion, ct.TileSyntaxError, "", "'del'; leave it out"),
     (static_assertion, ct.TileStaticAssertionError, "", "rank 2"),
+    (index_of_a_tile, ct.TileTypeError, "(i, 0)", "an integer scalar: write .item(), or load it with the shape ()"),
+    (array_of_a_tuple, ct.TileTypeError, "(a, a)[ct.bid(0)]", "pass the arrays as a list"),
+    (maximum_of_floats, ct.TileTypeError, "", "it takes int32, int64, uint32, uint64"),
 )
 
 

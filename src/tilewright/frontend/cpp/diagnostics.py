@@ -12,7 +12,8 @@ from tilewright.ir import errors as ir_errors
 from tilewright.ir.location import Loc
 
 _LINE = re.compile(
-    r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|fatal error|warning|note): (?P<text>.*)$"
+    r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|fatal error|warning|note): (?P<text>.*?)"
+    r"(?: \[-W[^\]]*\])?$"
 )
 _TYPE = re.compile(r"'([^']*)'(?: \(aka '([^']*)'\))?")
 _INCLUDED = re.compile(r"^(?:In file included| +) from (?P<file>[^:\n]+):(?P<line>\d+)[:,]$")
@@ -235,8 +236,8 @@ def narrowing(stderr: str) -> list[ir_errors.TileError]:
     for group in parse(stderr):
         if "narrow" in group[0].text and "from type 'double' to 'float'" not in group[0].text:
             located = group[0]
-            text = located.text.partition(" [-W")[0]
-            found.append(ir_errors.TileTypeError(_plain(text), Loc(located.file, located.line, located.column - 1)))
+            loc = Loc(located.file, located.line, located.column - 1)
+            found.append(ir_errors.TileTypeError(_plain(located.text), loc))
     return found
 
 

@@ -33,6 +33,8 @@ _COMMON = (
     *("-O1", "-Xclang", "-disable-llvm-passes", "-fno-sanitize=all"),
     *("-fno-color-diagnostics", "-fno-caret-diagnostics", "-fno-elide-type", "-fspell-checking"),
     *("-ftemplate-backtrace-limit=0", "-Wno-everything"),
+    # Ill-formed programs that Clang only warns of, as it could give them a meaning: one that stops, or any.
+    *("-Werror=return-mismatch", "-Werror=non-pod-varargs", "-Werror=address-of-temporary"),
 )
 _TO_LLVM = ("-x", "c++", "-S", "-emit-llvm", *_COMMON)
 _EMPTY = INCLUDE_DIR / "tilewright" / "precompiled.h"

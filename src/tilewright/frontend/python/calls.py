@@ -217,6 +217,8 @@ def _bind(
         if unknown:
             advice = suggestions.instead_of_keyword(unknown[0], _signature(function).parameters)
             wrong = f"got an unexpected keyword argument {unknown[0]!r}{advice}"
+        elif wrong.startswith("too many"):
+            wrong += suggestions.instead_of_positional(arguments, _signature(function).parameters.values())
         t.fail(f"{function.__name__}(): {wrong}; its signature is {function.__name__}{_plain(function)}")
 
 

@@ -265,7 +265,9 @@ def _item(t: ValueSemantics, value: Any, index: Any) -> Any:
     if isinstance(index, Tile) and index.constant is not None:
         index = index.constant
     if isinstance(index, Tile):
-        t.fail(f"the index of a {kind} must be a constant; a run-time index needs an array and ct.gather")
+        arrays = kind == "tuple" and all(isinstance(v, Array) for v in value)
+        advice = "pass the arrays as a list, which has one" if arrays else "that needs an array and ct.gather"
+        t.fail(f"the index of a {kind} must be a constant; for a run-time index {advice}")
     if isinstance(index, slice):
         bounds = (index.start, index.stop, index.step)
         parts = tuple(p.constant if isinstance(p, Tile) and p.constant is not None else p for p in bounds)

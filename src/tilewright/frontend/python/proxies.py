@@ -87,7 +87,8 @@ class Proxy:
 
     def __index__(self) -> int:
         raise TileStaticEvalError(
-            f"{describe(self._value)} is known at run time only: it cannot be an index or a number at compile time",
+            f"{describe(self._value)} is known at run time only: it cannot be an index or a number at compile time; "
+            "loop over range(...), or pass the number as ct.Constant",
             self._tracer.builder.loc,
         )
 

@@ -121,7 +121,9 @@ def scalar_index(ctx: Context, value: Any, name: str, *, signed: bool = True) ->
         ctx.fail(f"an entry of {name!r} is {describe(value)}; it must be an integer scalar", argument=name)
     found = to_tile(ctx, value)
     if found.ndim or found.value.tile.is_pointer or not found.dtype.is_integer:
-        ctx.fail(f"an entry of {name!r} is {describe(found)}; it must be an integer scalar", argument=name)
+        single = found.ndim and found.value.tile.size == 1
+        advice = ": write .item(), or load it with the shape ()" if single else ""
+        ctx.fail(f"an entry of {name!r} is {describe(found)}; it must be an integer scalar{advice}", argument=name)
     if signed and not found.dtype.is_signed:
         ctx.fail(
             f"an entry of {name!r} is {found.dtype}; indices are signed: write .astype(ct.int32) or .astype(ct.int64)",

@@ -13,7 +13,7 @@ from tilewright.frontend.python.ops.element_refs import ElementRefs, elements, r
 from tilewright.frontend.python.ops.load_store import order_and_scope
 from tilewright.frontend.python.values import Tile, TiledView
 from tilewright.ir.core import Value
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import DType, dtype_from_short
 from tilewright.ir.enums import AtomicKind, MemoryOrder
 from tilewright.ir.ops.memory import ATOMIC_DTYPES, CAS_DTYPES, AtomicCas, AtomicRmw, AtomicView
 from tilewright.ir.types import PartitionViewType
@@ -28,7 +28,8 @@ def _check_dtype(ctx: Context, kind: AtomicKind | None, dtype: DType) -> None:
     allowed = CAS_DTYPES if kind is None else ATOMIC_DTYPES[kind]
     if dtype.short not in allowed:
         name = "compare-and-swap" if kind is None else f"atomic {kind.value}"
-        ctx.fail(f"{name} is not available for arrays of {dtype}; it takes {', '.join(allowed)}")
+        names = ", ".join(str(dtype_from_short(short)) for short in allowed)
+        ctx.fail(f"{name} is not available for arrays of {dtype}; it takes {names}")
 
 
 def _update(ctx: Context, kind: AtomicKind, value: Any, dtype: DType, shape: tuple[int, ...]) -> Value:
