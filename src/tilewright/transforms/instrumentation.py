@@ -63,6 +63,7 @@ PASSES = (
     "rotate-mma",
     "hoist-mma",
     "defer-accumulators",
+    "delay-exponentials",
     "lower-views",
     "assign-layouts",
     "lower-reductions",

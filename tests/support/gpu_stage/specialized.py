@@ -269,6 +269,12 @@ def _part(cta: CtaInterpreter, op: tma.Part, x: Any) -> Any:
     return rearrange(lambda held: held[:, registers], x)
 
 
+def _join(cta: CtaInterpreter, op: tma.Join, low: Any, high: Any) -> Any:
+    size = op.low.tile.shape[op.axis]
+    order = [r for i in range(2) for r in tma.part_registers(op.type.layout, op.axis, size, i)]
+    return rearrange(lambda a, b: np.concatenate([a, b], 1)[:, np.argsort(order)], low, high)
+
+
 RULES: dict[type[Op], Callable[..., Any]] = {
     tma.ParameterMap: _parameter_map,
     tma.ListedMap: _listed_map,
@@ -283,5 +289,6 @@ RULES: dict[type[Op], Callable[..., Any]] = {
     barriers.PassTurn: _turn,
     tma.AsyncFence: lambda cta, op: cta.shared.fence(),
     tma.Part: _part,
+    tma.Join: _join,
     Restage: _restage,
 }

@@ -21,6 +21,7 @@ from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, Allocat
 from tilewright.transforms.gpu.allocate_shared import shared_bytes as shared_bytes_of
 from tilewright.transforms.gpu.assign_layouts import AssignLayouts
 from tilewright.transforms.gpu.choose_wgmma import ChooseWgmma
+from tilewright.transforms.gpu.delay_exponentials import DelayExponentials
 from tilewright.transforms.gpu.duplicate_loads import DuplicateLoads
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.gather_atomics import GatherAtomics
@@ -112,6 +113,7 @@ def passes_to_gpu(
         InlineFetches(shared_bytes, blocks),
         SpecializeWarps(num_stages, shared_bytes, blocks),  # after what is the same for all threads has left the loops
         LoadLeftOperands(),  # of MMA ops that were left in flight
+        DelayExponentials(),
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
         *([] if num_stages == 1 or blocks else [KeepRows(steps)]),

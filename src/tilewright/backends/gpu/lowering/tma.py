@@ -269,6 +269,13 @@ def _part(cx: Context, op: tma.Part) -> None:
     cx.values[op.result] = [registers[r] for r in tma.part_registers(op.x.layout, op.axis, op.size, op.index)]
 
 
+def _join(cx: Context, op: tma.Join) -> None:
+    layout, size = op.result.layout, op.low.tile.shape[op.axis]
+    parts = [tma.part_registers(layout, op.axis, size, index) for index in range(2)]
+    found = dict(zip([*parts[0], *parts[1]], [*cx.of(op.low), *cx.of(op.high)]))
+    cx.values[op.result] = [found[r] for r in range(len(found))]
+
+
 # -- warps with different work
 
 
@@ -333,5 +340,6 @@ RULES: dict[type[Op], Rule] = {
     PassTurn: _pass_turn,
     tma.AsyncFence: instruction("fence.proxy.async.shared::cta;"),
     tma.Part: _part,
+    tma.Join: _join,
     WarpSpecialize: _warp_specialize,
 }

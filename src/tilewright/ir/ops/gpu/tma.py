@@ -327,6 +327,26 @@ class Part(Unary):
         return (TileType(t.dtype, part.shape, part),)
 
 
+@define("gpu.join", table=GPU_OPS)
+class Join(Op):
+    """The tile of ``type`` whose two parts along ``axis`` are ``low`` and ``high``. Nothing moves."""
+
+    low: Value = operand()
+    high: Value = operand()
+    axis: int = attribute(int)
+    type: TileType = attribute(TileType)
+
+    def infer(self) -> tuple[Type, ...]:
+        t, layout = with_layout(self, self.type)
+        require(0 <= self.axis < t.rank, self, "axis {} of {}", self.axis, t)
+        size = t.shape[self.axis] // 2
+        require(can_part(layout, self.axis, size), self, "halves of {}", t)
+        part = part_layout(layout, self.axis, size)
+        both = [v.type for v in self.operands]
+        require(both == [TileType(t.dtype, part.shape, part)] * 2, self, "{} of {}", t, both)
+        return (t,)
+
+
 def can_part(layout: LinearLayout, axis: int, size: int) -> bool:
     """Whether registers alone choose between the parts of ``size`` along ``axis``."""
     if size & (size - 1) or not 0 < size <= layout.shape[axis]:
