@@ -7,7 +7,7 @@ import pytest
 from tilewright.ir.ops.arith import Add
 from tilewright.ir.ops.control import If
 from tilewright.ir.parser import parse_function
-from tilewright.ir.reachable import operands_within, reachable
+from tilewright.ir.reachable import are_alike, operands_within, reachable
 
 GRAPH = {"a": "bc", "b": "d", "c": "cd", "d": "a", "e": "a"}
 
@@ -34,3 +34,17 @@ def test_operands_of_a_branch_are_those_of_the_ops_in_it() -> None:
     k, x, y = function.body.args
     assert set(operands_within(branch.result)) == {k, x, y, added.result}
     assert operands_within(x) == []
+
+
+def test_values_are_alike_where_pure_ops_of_one_kind_compute_them_of_such() -> None:
+    function = parse_function(
+        'func @f(%p: ptr<f32> = "p".base, %x: i32 = "x".scalar, %y: i32 = "y".scalar) {\n'
+        "%a = add(%x, %y) : i32\n%b = add(%x, %y) : i32\n%c = mul(%a, %x) : i32\n%d = mul(%b, %x) : i32\n"
+        "%e = mul(%b, %y) : i32\n%g = sub(%x, %y) : i32\n%k = constant() {value = 0.0, type = !f32} : f32\n"
+        "%l = constant() {value = -0.0, type = !f32} : f32\n%m = load(%p, _, _) : f32\n%n = load(%p, _, _) : f32\nreturn()\n}\n"
+    )
+    _, x, y = function.body.args
+    a, b, c, d, e, g, k, l, m, n = (op.result for op in function.body.ops[:-1])
+    assert are_alike(x, x) and are_alike(a, b) and are_alike(c, d) and are_alike(None, None)
+    assert are_alike(c, e, {x: y}) and not are_alike(c, e)
+    assert not any(are_alike(*pair) for pair in ((x, y), (a, c), (d, e), (a, g), (k, l), (m, n), (x, None)))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.ir.core import Value
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Sub
+from tilewright.ir.ops.arith import Add, And, Cast, Cmp, Mul, Sub, keeps_integers
 from tilewright.ir.ops.shape import Broadcast, Iota, Permute, PtrOffset, Reshape, constant_of
 from tilewright.records import NamedTuple, dataclass
 
@@ -106,7 +106,7 @@ class AffineTiles:
             inner = self.index(op.x)
             return None if inner is None else _moved(op, inner)
         if isinstance(op, Cast):
-            return self.index(op.x) if _widens(op) else None
+            return self.index(op.x) if keeps_integers(op) else None
         if isinstance(op, Mul):
             return self._multiple(op) if self._strided else None
         return self._sum(op) if isinstance(op, (Add, Sub)) else None
@@ -169,7 +169,7 @@ class AffineTiles:
             inner = self._terms(op.x)
             return None if inner is None else _all_moved(op, inner)
         if isinstance(op, Cast):
-            return self._terms(op.x) if _widens(op) else None
+            return self._terms(op.x) if keeps_integers(op) else None
         if not isinstance(op, (Add, Mul)) or not (op.no_signed_wrap or value.tile.element.bitwidth == 64):
             return None
         if isinstance(op, Mul):
@@ -220,15 +220,9 @@ def _axes(shape: Sequence[int]) -> list[int]:
 
 def _scalar(value: Value) -> Value:
     """The scalar, of whatever shape and width, that is the only element of ``value``."""
-    while isinstance(value.op, _MOVING) or (isinstance(value.op, Cast) and _widens(value.op)):
+    while isinstance(value.op, _MOVING) or keeps_integers(value.op):
         value = value.op.x
     return value
-
-
-def _widens(op: Cast) -> bool:
-    """Whether ``op`` keeps every integer."""
-    source, dtype = op.x.tile.element, op.result.tile.element
-    return source.is_integer and dtype.is_integer and dtype.min <= source.min and source.max <= dtype.max
 
 
 def _moved(op: Reshape | Broadcast | Permute, index: Affine) -> Affine | None:

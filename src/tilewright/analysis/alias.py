@@ -15,6 +15,7 @@ from tilewright.ir.ops.arith import Add, Bitcast, Sub
 from tilewright.ir.ops.control import CONTROL_FLOW, incoming
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
 from tilewright.ir.ops.shape import Broadcast, Extract, IntToPtr, Permute, PtrOffset, Reshape, constant_of
+from tilewright.ir.reachable import are_alike
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 
 MemoryObject = Value | None  # what stands for the memory behind an address; None when that is unknown
@@ -141,9 +142,6 @@ def _sources(value: Value, *, computed: bool) -> Sequence[Value] | None:
     return bases if bases and is_address(value) else op.operands
 
 
-_VIEWS = (memory.MakeTensorView, memory.MakePartitionView)
-
-
 def are_disjoint(x: Op, y: Op) -> bool:
     """Whether the stores ``x`` and ``y``, at the values that there are in one iteration, are to different tiles."""
     if not isinstance(x, memory.StoreView) or not isinstance(y, memory.StoreView):
@@ -152,22 +150,12 @@ def are_disjoint(x: Op, y: Op) -> bool:
     type_ = view.type
     if not isinstance(type_, PartitionViewType) or type_ != other.type or type_.steps != type_.tile_shape:
         return False
-    return is_same_view(view, other) and any(_differ(a, b) for a, b in zip(x.indices, y.indices))
+    return are_alike(view, other) and any(_differ(a, b) for a, b in zip(x.indices, y.indices))
 
 
 def are_same_tile(x: memory.ViewMemoryOp, y: memory.ViewMemoryOp) -> bool:
     """Whether equal positions of both tiles, at the values that there are in one iteration, surely are one element."""
-    return x.view.type == y.view.type and is_same_view(x.view, y.view) and x.indices == y.indices
-
-
-def is_same_view(x: Value, y: Value) -> bool:
-    """Whether two views are one, or made in one way of the same values."""
-    if x is y:
-        return True
-    a, b = x.op, y.op
-    if a is None or b is None or a.name != b.name or not isinstance(a, _VIEWS) or a.attributes != b.attributes:
-        return False
-    return len(a.operands) == len(b.operands) and all(map(is_same_view, a.operands, b.operands))
+    return x.view.type == y.view.type and are_alike(x.view, y.view) and x.indices == y.indices
 
 
 def _differ(x: Value, y: Value) -> bool:

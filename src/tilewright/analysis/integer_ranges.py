@@ -108,10 +108,6 @@ _DIVISIONS: dict[RoundingMode, Callable[[int, int], int]] = {
 }
 
 
-def _power_of_two(n: int) -> int:
-    return n & -n
-
-
 def _cast_range(facts: IntegerRanges, op: Bitcast | Cast) -> Range:
     source, dtype = op.x.tile.element, op.result.tile.element
     return (dtype.min, dtype.max) if source.is_floating else facts.range(op.x)
@@ -165,6 +161,6 @@ _DIVISOR_RULES: dict[type[Op], Callable[[IntegerRanges, Any], int]] = {
     Bitcast: _cast_divisor,
     AssumeBounded: lambda facts, op: facts.divisor(op.x),
     AssumeDivisible: lambda facts, op: (
-        max(facts.divisor(op.x), _power_of_two(op.divisor)) if op.every is None else facts.divisor(op.x)
+        max(facts.divisor(op.x), op.divisor & -op.divisor) if op.every is None else facts.divisor(op.x)
     ),
 }

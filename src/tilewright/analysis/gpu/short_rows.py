@@ -6,7 +6,7 @@ from tilewright.ir.core import Function, Value
 from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.layouts import LANE, WARP
-from tilewright.ir.ops.arith import Cast, Cmp, Max, Min, Mul, Sub
+from tilewright.ir.ops.arith import Cast, Cmp, Max, Min, Mul, Sub, keeps_integers
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat, ThreadReduce
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.ops.memory import AssumeBounded, AssumeDivisible
@@ -39,7 +39,7 @@ def never_true(op: Cmp) -> list[bool]:
 def _counts(op: Cmp) -> bool:
     """Whether ``op`` asks which places of a row lie in front of a number."""
     t, layout, start = op.lhs.tile, op.lhs.tile.layout, op.lhs
-    while isinstance(start.op, Reshape) or (isinstance(start.op, Cast) and _widens(start.op)):
+    while isinstance(start.op, Reshape) or keeps_integers(start.op):
         start = start.op.x
     return (
         op.predicate is CmpPredicate.LT
@@ -49,12 +49,6 @@ def _counts(op: Cmp) -> bool:
         and layout.is_injective
         and max(t.shape, default=1) == t.size > 1
     )
-
-
-def _widens(op: Cast) -> bool:
-    """Whether ``op`` leaves integers what they are, also negative ones."""
-    source, target = op.x.tile.element, op.dtype
-    return source.is_integer and target.is_integer and target.is_signed and target.bitwidth >= source.bitwidth
 
 
 def _parameter(value: Value, function: Function) -> int | None:
@@ -84,7 +78,7 @@ def _most(value: Value) -> int | None:
     op = value.op
     if isinstance(op, AssumeBounded):
         return op.upper if op.x.tile.element is int32 else None
-    if isinstance(op, Cast) and not (_widens(op) or op.dtype is int32):  # of an int32, which was widened
+    if isinstance(op, Cast) and not (keeps_integers(op) or op.dtype is int32):  # of an int32, which was widened
         return None
     if isinstance(op, _PASSED):
         return _most(op.x)

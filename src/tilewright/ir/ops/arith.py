@@ -6,7 +6,7 @@ their meaning on arrays. Sections 2.2 to 2.5 of the C++ reference.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType, bool_
@@ -410,6 +410,14 @@ class Cast(rules.Unary):
 
     def canonicalize(self, builder: Builder) -> Value | None:
         return self.x if self.result.type == self.x.type else None
+
+
+def keeps_integers(op: Op | None) -> TypeGuard[Cast]:
+    """Whether ``op`` is a conversion whose result has every integer that its operand can be."""
+    if not isinstance(op, Cast):
+        return False
+    source, dtype = op.x.tile.element, op.dtype
+    return source.is_integer and dtype.is_integer and dtype.min <= source.min and source.max <= dtype.max
 
 
 @define("bitcast", elementwise=True)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import ClassVar
 
-from tilewright.analysis.alias import AliasAnalysis, is_same_view, may_alias
+from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.dtypes import int32
@@ -28,6 +28,7 @@ from tilewright.ir.ops.memory import (
     StoreView,
 )
 from tilewright.ir.ops.shape import Reshape, constant_of
+from tilewright.ir.reachable import are_alike
 from tilewright.ir.types import PartitionViewType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.sink_loads import SinkLoads
@@ -136,7 +137,7 @@ def _is_expandable(function: Function) -> bool:
         return False
     found = list(zip(stores, objects, places))
     return not any(
-        may_alias(x, {y}) and (p.isdisjoint(q) or not is_same_view(a.address, b.address))
+        may_alias(x, {y}) and (p.isdisjoint(q) or not are_alike(a.address, b.address))
         for (a, x, p), (b, y, q) in itertools.combinations(found, 2)
     )
 

@@ -13,6 +13,7 @@ from tilewright.ir.enums import RoundingMode
 from tilewright.ir.ops.arith import Add, Div, Mul, Sub
 from tilewright.ir.ops.control import Continue, For, ends_of
 from tilewright.ir.ops.shape import constant_of
+from tilewright.ir.reachable import are_alike
 from tilewright.transforms.base import InPlacePass
 
 
@@ -67,18 +68,8 @@ def _derive(loop: For, k: int) -> bool:
     if step is None or loop.results[k].users or counter.type != loop.lower.type or constant_of(loop.step) != 1:
         return False
     b, value = Builder.before(loop.body.ops[0]), loop.body.args[0]
-    if step != 1 or not _are_one(loop.lower, loop.inits[k]):
+    if step != 1 or not are_alike(loop.lower, loop.inits[k]):
         count = b.emit(Sub, value, loop.lower)
         value = b.emit(Add, loop.inits[k], b.emit(Mul, count, b.constant(step, counter.tile.element)))
     counter.replace_all_uses_with(value)
     return True
-
-
-def _are_one(value: Value, other: Value) -> bool:
-    """Whether both are the same, or quotients of the same."""
-    if value is other or value.op is None or other.op is None:
-        return value is other
-    alike = type(value.op) is type(other.op) and value.op.attributes == other.op.attributes
-    if not isinstance(value.op, Div) or not isinstance(other.op, Div):
-        return alike and constant_of(value) is not None
-    return alike and value.op.lhs is other.op.lhs and constant_of(value.op.rhs) == constant_of(other.op.rhs) is not None

@@ -18,7 +18,7 @@ from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.ir.ops.gpu.tma import Fetch, TmaLoad, TmaStoreWait
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, StageOperand, Wgmma
 from tilewright.ir.ops.shape import constant_of
-from tilewright.ir.reachable import reachable
+from tilewright.ir.reachable import are_alike, reachable
 from tilewright.ir.rewrite import clone_op, with_body
 from tilewright.transforms.gpu.allocate_shared import MOST_SHARED_BYTES, share_of_sm
 from tilewright.transforms.gpu.fetch_rings import (
@@ -118,22 +118,9 @@ def _goes_on(first: For, second: For, groups: Sequence[Group]) -> bool:
 def _fetch_alike(group: Group, other: Group) -> bool:
     """Whether an iteration of one loop fetches what one of the same number of the other loop would."""
     same = dict(zip(group.block.args[:1], other.block.args[:1]))
-
-    def alike(x: Value, y: Value) -> bool:
-        if x is y or same.get(x) is y:
-            return True
-        return (
-            x.op is not None
-            and y.op is not None
-            and type(x.op) is type(y.op)
-            and x.op.attributes == y.op.attributes
-            and len(x.op.operands) == len(y.op.operands) > 0
-            and all(map(alike, x.op.operands, y.op.operands))
-        )
-
     fetches = list(zip(group.fetches, other.fetches))
     return len(group.fetches) == len(other.fetches) and all(
-        a.type == b.type and all(map(alike, a.operands, b.operands)) for a, b in fetches
+        a.type == b.type and all(are_alike(x, y, same) for x, y in zip(a.operands, b.operands)) for a, b in fetches
     )
 
 

@@ -11,7 +11,7 @@ from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Value
-from tilewright.ir.effects import is_ordered, is_pure
+from tilewright.ir.effects import is_ordered
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import KEPT_ROWS
 from tilewright.ir.ops.arith import Add, Cmp, Div, Min
@@ -21,6 +21,7 @@ from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.memory import AssumeDivisible
 from tilewright.ir.ops.shape import constant_of
+from tilewright.ir.reachable import are_alike
 from tilewright.ir.rewrite import Rewriter, clone_block, open_block, replace_ops
 from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
@@ -101,19 +102,9 @@ def _add(groups: list[_Kept], loop: For, load: OperandLoad) -> None:
 
 def _same(x: memory.GlobalLoad, y: memory.GlobalLoad) -> bool:
     """Whether both load the same in iterations of the same number."""
-
-    def same(a: Value | None, b: Value | None) -> bool:
-        if a is None or b is None or a is b:
-            return a is b
-        if isinstance(a.owner, Block) and isinstance(b.owner, Block):
-            return (a.owner, b.owner) == (x.block, y.block) and a.index == b.index == 0
-        p, q = a.op, b.op
-        if p is None or q is None or type(p) is not type(q) or p.attributes != q.attributes or a.type != b.type:
-            return False
-        equal = is_pure(p) and not p.regions and a.index == b.index and len(p.operands) == len(q.operands)
-        return equal and all(map(same, p.operands, q.operands))
-
-    return x.vector == y.vector and same(x.ptrs, y.ptrs) and same(x.mask, y.mask)
+    assert x.block is not None and y.block is not None
+    number = dict(zip(x.block.args[:1], y.block.args[:1]))
+    return x.vector == y.vector and are_alike(x.ptrs, y.ptrs, number) and are_alike(x.mask, y.mask, number)
 
 
 def _length(function: Function, found: Sequence[_Kept]) -> tuple[int, int, int] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
-
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.vector import ELEMENTWISE_OPS
@@ -12,7 +10,6 @@ from tilewright.ir.dtypes import float32, float64
 from tilewright.ir.effects import is_ordered
 from tilewright.ir.opdef import OPS
 from tilewright.ir.ops import memory, shape
-from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.types import TileType
 
@@ -38,17 +35,6 @@ def is_fusible(op: Op) -> bool:
 def is_array_tile(value: Value) -> bool:
     """Whether ``value`` is a tile of a view that its users read where it lies."""
     return isinstance(value.op, memory.LoadView) and not is_ordered(value.op) and value.tile.size > 1
-
-
-def is_widening(op: Op) -> TypeGuard[Cast]:
-    """Whether ``op`` is a conversion that keeps every integer."""
-    if not isinstance(op, Cast):
-        return False
-    source, result = op.x.tile, op.result.tile
-    if source.is_pointer or result.is_pointer or not (source.element.is_integer and result.element.is_integer):
-        return False
-    room = result.element.bitwidth - source.element.bitwidth
-    return room >= 0 if source.element.is_signed == result.element.is_signed else room > 0 and result.element.is_signed
 
 
 def known_integer(value: Value) -> int | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 
-from tilewright.backends.cpu.loops.kinds import ASSUMPTIONS, is_widening
+from tilewright.backends.cpu.loops.kinds import ASSUMPTIONS
 from tilewright.ir.core import Value
 from tilewright.ir.enums import CmpPredicate
-from tilewright.ir.ops.arith import Add, And, Cmp, Mul
+from tilewright.ir.ops.arith import Add, And, Cmp, Mul, keeps_integers
 from tilewright.ir.ops.memory import Load, StoreView
 from tilewright.ir.ops.shape import REARRANGING, Constant, Iota, PtrOffset
 from tilewright.records import NamedTuple, dataclass
@@ -106,7 +106,7 @@ def range_source(
         return int(op.value), int(op.value)
     if isinstance(op, Iota) and t.size <= 1 << (t.element.bitwidth - t.element.is_signed):
         return 0, t.size - 1
-    if isinstance(op, REARRANGING + ASSUMPTIONS) or is_widening(op):
+    if isinstance(op, REARRANGING + ASSUMPTIONS) or keeps_integers(op):
         return op.x
     wraps = not t.is_pointer and not (t.element.bitwidth == 64 and t.element.is_signed)
     return op if isinstance(op, (Add, Mul, PtrOffset)) and not wraps else None
@@ -136,6 +136,6 @@ def combined_bits(op: Add | Mul | PtrOffset, left: int, right: int) -> int:
 def range_bits(value: Value) -> int:
     """Bits of the signed numbers that hold every element of ``value``."""
     op, t = value.op, value.tile
-    if op is not None and (isinstance(op, REARRANGING + ASSUMPTIONS) or is_widening(op)):
+    if op is not None and (isinstance(op, REARRANGING + ASSUMPTIONS) or keeps_integers(op)):
         return range_bits(op.x)
     return 65 if t.is_pointer else t.element.bitwidth + (not t.element.is_signed)

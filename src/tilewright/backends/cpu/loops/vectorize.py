@@ -14,12 +14,11 @@ from tilewright.backends.cpu.loops.kinds import (
     SMALLEST_SQUARE,
     is_array_tile,
     is_fusible,
-    is_widening,
 )
 from tilewright.backends.cpu.scratch import element_bytes
 from tilewright.ir.core import Function, Op, Value
 from tilewright.ir.effects import is_ordered
-from tilewright.ir.ops.arith import Add, Mul
+from tilewright.ir.ops.arith import Add, Mul, keeps_integers
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.loops import LoopNest, WritePart
 from tilewright.ir.ops.memory import Assert, Load, Store, StoreView
@@ -138,7 +137,7 @@ def _row_step(op: Op, known: dict[Value, int | None]) -> int | None:
     steps = [row_step(v, known) for v in op.operands if isinstance(v.type, TileType)]
     if not any(step != 0 for step in steps):
         return 0
-    if isinstance(op, (Broadcast, Reshape)) or is_widening(op):
+    if isinstance(op, (Broadcast, Reshape)) or keeps_integers(op):
         return steps[0]
     if isinstance(op, Mul) and None not in steps and (factors := [c for c in map(constant_of, op.operands) if c]):
         return sum(s for s in steps if s) * int(factors[0])
