@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
+from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Param, Value
 from tilewright.ir.dtypes import int32
@@ -66,7 +67,7 @@ def _is_closed(region: Block) -> bool:
 
 def _is_in_place(function: Function) -> bool:
     """Whether ``function`` may load what it stores."""
-    alias, ops = AliasAnalysis(function), function.body.ops
+    alias, ops = AnalysisManager(function).get(AliasAnalysis), function.body.ops
     loaded, _ = alias.accessed(op for op in ops if isinstance(op, memory.Load))
     _, stored = alias.accessed(ops)
     return any(may_alias(root, stored) for root in loaded)
