@@ -112,7 +112,7 @@ def gathered_for(op: StageOperand) -> list[Op]:
     found = [v for v in reachable([op.value], sources) if v is not op.value and isinstance(v.op, (Load, GlobalLoad))]
     tiles = {v.op: v.tile for v in found if v.op is not None and v.op.block is op.block}
     loads = [load for load, t in tiles.items() if t.size == op.value.tile.size]
-    size = op.type.bytes + sum(tiles[load].size * tiles[load].element.bytes for load in loads)
+    size = op.type.bytes + sum(tiles[load].bytes for load in loads)
     return loads if size <= _MOST_OF_COPY else []
 
 
@@ -173,5 +173,4 @@ def loaded_before(function: Function) -> int:
 
 
 def _bytes(ops: Sequence[Op]) -> int:
-    tiles = [op.results[0].tile for op in ops if isinstance(op, (Load, LoadView))]
-    return sum(t.size * t.element.bytes for t in tiles)
+    return sum(op.results[0].tile.bytes for op in ops if isinstance(op, (Load, LoadView)))

@@ -52,6 +52,11 @@ class TileType:
         return math.prod(self.shape)
 
     @property
+    def bytes(self) -> int:
+        """The memory that all elements take."""
+        return self.size * (8 if isinstance(self.dtype, PointerType) else self.dtype.bytes)
+
+    @property
     def is_pointer(self) -> bool:
         return isinstance(self.dtype, PointerType)
 

@@ -116,7 +116,7 @@ def suitable_warps(function: Function, *, f32: bool = False, blocks: int = 0, st
     if steps:
         loads = [op.result.tile for op in function.ops_of((Load, LoadView)) if isinstance(op.parent, LoopOp)]
         tile = max((t for t in loads if not t.is_pointer), key=lambda t: t.size)
-        short = steps * tile.size * tile.element.bytes <= _SHORT_KEPT_ROW
+        short = steps * tile.bytes <= _SHORT_KEPT_ROW
         return _warps_with(tile.size, _ELEMENTS, _FEWEST if short else _WARPS_OF_KEPT_ROWS)
     largest = max((_kept(op) for op in function.walk()), default=0)
     if function.ops_of(CombiningOp):

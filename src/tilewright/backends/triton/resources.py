@@ -151,7 +151,7 @@ def check_shared(function: Function, target: GpuTarget) -> None:
     mmas: list[Any] = [op for op in function.walk() if isinstance(op, _MMA_OPS)]
     for op in mmas:
         loaded = [v for v in (op.x, op.y) if isinstance(v.op, (Load, LoadView))]
-        sizes = [v.tile.size * v.tile.element.bytes for v in loaded]
+        sizes = [v.tile.bytes for v in loaded]
         both = target.capability // 10 in (9, 10) and op.x.tile.shape[-2] >= _WGMMA_ROWS
         needed = sum(sizes) if both else max(sizes, default=0)
         if needed > target.shared_memory:

@@ -380,7 +380,7 @@ class _Assigner:
         layout = self.accesses.of(op)
         if isinstance(op, memory.Store):
             home, t = self.homes.home(op.value), op.value.tile
-            fits = t.size * t.element.bytes <= self.limit
+            fits = t.bytes <= self.limit
             if home is not None and not (fits and self._vector(op, home) < self._vector(op, layout)):
                 return home
         return layout

@@ -115,7 +115,7 @@ def _pays(function: Function, loop: For) -> bool:
     inside = {op for op in loop.body.walk() if isinstance(op, (Load, LoadView))}
     loads = function.ops_of((Load, LoadView))
     tiles = {op: op.results[0].tile for op in loads if not op.results[0].tile.is_pointer}
-    sizes = {op: t.size * t.element.bytes for op, t in tiles.items()}
+    sizes = {op: t.bytes for op, t in tiles.items()}
     moved, again = (sum(n for op, n in sizes.items() if (op in inside) is way) for way in (True, False))
     elements, size = (max(found, default=0) for found in ([t.size for t in tiles.values()], sizes.values()))
     return size >= _LEAST_BYTES and (elements <= _MOST_ELEMENTS or size > _MOST_COPIED) and again <= moved

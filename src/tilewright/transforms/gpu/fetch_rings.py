@@ -254,8 +254,7 @@ def needed_elsewhere(function: Function, *, after: bool = True) -> int:
         later.update(op for ops in found[fetching + 1 :] for op in ops)
     for op in function.ops_of(ConvertLayout):
         if op not in later:
-            size = 8 if op.type.is_pointer else op.type.element.bytes
-            conversions = max(conversions, size * op.type.size)
+            conversions = max(conversions, op.type.bytes)
     late = [op.type.bytes for op in function.ops_of(Fetch) if not readers(op.result)] if after else []
     return max(stores, *late, 0) + staged_bytes(function) + conversions
 
@@ -264,14 +263,14 @@ def staged_bytes(function: Function) -> int:
     """Shared memory of operands that threads compute or gather, and of what is added to memory beside MMA ops."""
     staged = (op for op in function.ops_of(StageOperand) if op.buffer is None)
     added = [(op, op.value.tile) for op in function.ops_of(Put) if op.adds]
-    buffers = ((t.size * t.element.bytes, 1) if t.layout is None else _buffers(op) for op, t in added)
+    buffers = ((t.bytes, 1) if t.layout is None else _buffers(op) for op, t in added)
     return sum(op.copies * _copy_bytes(op) for op in staged) + sum(size * count for size, count in buffers)
 
 
 def _copy_bytes(op: StageOperand) -> int:
     """The shared memory of one of several copies of what ``op`` puts there, with what threads gather for it."""
-    loaded = [load.results[0].tile for load in gathered_for(op)] if op.copies > 1 else []
-    return op.type.bytes + sum(t.size * t.element.bytes for t in loaded)
+    loads = gathered_for(op) if op.copies > 1 else []
+    return op.type.bytes + sum(load.results[0].tile.bytes for load in loads)
 
 
 def _buffers(op: Put) -> tuple[int, int]:

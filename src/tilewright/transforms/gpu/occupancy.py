@@ -111,7 +111,7 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
     if not _come_after(function, rings):
         return 0
     puts = [op for op in function.ops_of(Put) if not op.adds]
-    stored = sum(op.value.tile.size * op.value.tile.element.bytes for op in puts)
+    stored = sum(op.value.tile.bytes for op in puts)
     needed = max(sum(r.bytes for r in rings), stored) + staged_bytes(function) + BARRIERS
     loaded = _loaded_beside(function, after=False)
     words = _words_with(mmas, loaded, warps) + _WORDS_BESIDE_ATTENTION
@@ -141,7 +141,7 @@ def _is_gathered(op: StageOperand) -> bool:
 
 def _words_with(mmas: Sequence[Wgmma], loaded: Sequence[TileType], warps: int) -> int:
     """The registers of a thread for the accumulators of a block, and what is ``loaded`` beside them."""
-    return (max(accumulators_beside(mmas)) + sum(t.size * t.element.bytes // 4 for t in loaded)) // (LANES * warps)
+    return (max(accumulators_beside(mmas)) + sum(t.bytes // 4 for t in loaded)) // (LANES * warps)
 
 
 def all_gathered(function: Function) -> bool:

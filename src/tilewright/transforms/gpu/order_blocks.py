@@ -17,7 +17,6 @@ from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import AssumeBounded, AtomicRmw, Bid, Load, LoadView, NumBlocks, Store, StoreView
 from tilewright.ir.ops.shape import Broadcast, PtrOffset, Reshape, constant_of
-from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 
 _LONG = (
@@ -80,13 +79,8 @@ def _stepping(op: _Access) -> set[int]:
     return {axis for v in ([op.ptrs] if isinstance(op, (Load, Store)) else op.indices) for axis in _axes(v)}
 
 
-def _tile(op: _Access) -> TileType:
-    return op.accessed() if isinstance(op, (Load, Store)) else op.view.partition.tile
-
-
 def _bytes(op: _Access) -> int:
-    t = _tile(op)
-    return t.size * (8 if t.is_pointer else t.element.bytes)
+    return (op.accessed() if isinstance(op, (Load, Store)) else op.view.partition.tile).bytes
 
 
 def _votes(function: Function, most: int) -> Counter[int]:

@@ -53,7 +53,7 @@ class PrefetchRows(InPlacePass):
         reduced = Counter(op.values[0].tile.size for op in function.ops_of(ThreadReduce))
         rows = [row for row in _rows(function) if reduced[row.load.result.tile.size] > 1]
         most = self.ahead // ctas
-        if ctas > 1 and sum(row.load.result.tile.size * row.load.result.tile.element.bytes for row in rows) > most:
+        if ctas > 1 and sum(row.load.result.tile.bytes for row in rows) > most:
             return False  # what is left of the rows would be slower
         for row in rows:
             _prefetch(row, ctas * self.sms, most // len(rows), alone=ctas == 1)

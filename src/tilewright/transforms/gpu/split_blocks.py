@@ -58,4 +58,4 @@ def _ctas(function: Function) -> int:
     tiles = [v.tile for v in moved if not v.tile.is_pointer]
     if any(is_aligned(op) is False for op in moves) or any(max(t.shape, default=1) < t.size for t in tiles):
         return 1  # blocks would not follow each other along rows any more
-    return max((t.size * t.element.bytes for t in tiles), default=0) // _BYTES
+    return max((t.bytes for t in tiles), default=0) // _BYTES

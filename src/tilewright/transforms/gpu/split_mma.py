@@ -15,7 +15,6 @@ from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, ROWS
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load, LoadView
-from tilewright.ir.types import TileType
 from tilewright.transforms.gpu.tile_splitting import cluster_size, divide
 from tilewright.transforms.gpu.wgmma_choice import MOST_ACCUMULATORS, MOST_GROUPS, MOST_WORDS
 
@@ -84,15 +83,16 @@ def _pay_apart(function: Function) -> bool:
 
 def _is_too_much(mmas: list[Mma]) -> bool:
     """Whether ``mmas`` of one block need more registers than a thread has beside other things."""
-    largest = max(_words(op.acc.tile) for op in mmas)
+    largest = max(op.acc.tile.bytes // 4 for op in mmas)
     return largest > MOST_ACCUMULATORS * _threads(mmas) or words_beside(mmas) > MOST_WORDS
 
 
 def words_beside(mmas: Sequence[Mma]) -> int:
     """Registers of a thread of the warp groups that there are rows for, for the accumulators of ``mmas``, those of one
     block, and the left operand that one has in registers."""
-    computed = [op.x.tile for op in mmas if not isinstance(operand_source(op.x), LoadView)]  # others: shared memory
-    return (sum(_words(op.acc.tile) for op in mmas) + max(map(_words, computed), default=0)) // _threads(mmas)
+    loaded = [op for op in mmas if isinstance(operand_source(op.x), LoadView)]  # to shared memory
+    computed = max((op.x.tile.bytes for op in mmas if op not in loaded), default=0)
+    return (sum(op.acc.tile.bytes for op in mmas) + computed) // (4 * _threads(mmas))
 
 
 def groups_of(mmas: Sequence[Mma]) -> int:
@@ -102,7 +102,3 @@ def groups_of(mmas: Sequence[Mma]) -> int:
 
 def _threads(mmas: Sequence[Mma]) -> int:
     return LANES * GROUP_WARPS * groups_of(mmas)
-
-
-def _words(t: TileType) -> int:
-    return t.size * t.element.bytes // 4

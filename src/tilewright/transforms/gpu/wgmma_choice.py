@@ -374,7 +374,7 @@ def _too_much(found: dict[Mma, Operands], staged: dict[Value, Staged], op: Mma, 
     held = {m: operands for m, operands in beside.items() if m is op or not depends(op, m)}
     size = sum({o.load: o.type.bytes for operands in held.values() for o in operands if o is not None}.values())
     put = [m for m, (_, y) in held.items() if y is None and m.y not in staged]
-    size += sum(staged_copies(m) * m.y.tile.size * m.y.tile.element.bytes for m in put)
+    size += sum(staged_copies(m) * m.y.tile.bytes for m in put)
     size += sum(staged[v].copies * staged[v].type.bytes for m in held for v in (m.x, m.y) if v in staged)
     return f"tiles of {size} bytes have no room in shared memory" if size > budget else None
 

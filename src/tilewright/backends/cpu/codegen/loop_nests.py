@@ -72,8 +72,7 @@ def _moved(op: Op) -> int:
         return 0
     types = [t for t in _tiles(op) if not t.is_pointer]
     numbers = [t for t in types if not t.element.is_bool] or types  # masks do not count, unless all is bool
-    largest = max(numbers, key=lambda t: t.size)
-    return largest.size * largest.element.bytes
+    return max(numbers, key=lambda t: t.size).bytes
 
 
 def enclosing_loops(function: Function) -> Mapping[Block, tuple[Op, ...]]:
