@@ -339,12 +339,8 @@ def _lifted(x: Array, rank: int) -> Array:
     return x.reshape(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])
 
 
-def _broadcast(op: Broadcast, x: Array) -> Array:
-    return np.broadcast_to(_lifted(x, len(op.shape)), (x.shape[0], *op.shape))
-
-
 _MOVES: dict[type[Op], Callable[[Any, Array], Array]] = {
     Reshape: lambda op, x: x.reshape(x.shape[0], *op.shape),
-    Broadcast: _broadcast,
+    Broadcast: lambda op, x: np.broadcast_to(_lifted(x, len(op.shape)), (x.shape[0], *op.shape)),
     Permute: lambda op, x: x.transpose(0, *(a + 1 for a in op.axes)),
 }

@@ -67,10 +67,6 @@ def _whole(op: Op, operands: Sequence[Any], m: list[Array]) -> Array:
     return np.asarray(any(bool(x.any()) for x in m))
 
 
-def _select(op: Select, operands: Sequence[Any], m: list[Array]) -> Array:
-    return np.asarray(np.where(operands[0], m[1], m[2]) | m[0])
-
-
 def _absorbing(value: Callable[[DType], int]) -> Callable[[Op, Sequence[Any], list[Array]], Array]:
     """For operations that one operand alone can decide: a defined ``value`` makes the result defined."""
 
@@ -139,7 +135,7 @@ def _product(op: Mma | MmaScaled, operands: Sequence[Any], m: list[Array]) -> Ar
 
 _Rule = Callable[[Any, Sequence[Any], list[Array]], Array]
 _RULES: dict[type[Op], _Rule] = {
-    Select: _select,
+    Select: lambda op, operands, m: np.asarray(np.where(operands[0], m[1], m[2]) | m[0]),
     And: _absorbing(lambda dtype: 0),
     Mul: _absorbing(lambda dtype: 0),
     Or: _absorbing(lambda dtype: 1 if dtype.is_bool or dtype.min == 0 else -1),

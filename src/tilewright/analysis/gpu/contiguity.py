@@ -197,10 +197,6 @@ def _product(facts: Contiguity, op: Mul) -> Runs:
     return Runs((1,) * op.result.tile.rank, alignment, constancy, divisor)
 
 
-def _offset(facts: Contiguity, op: PtrOffset) -> Runs:
-    return _moved(op.result.tile, facts.runs(op.ptr), facts.runs(op.offset))
-
-
 def _moved(t: TileType, pointer: Runs, offset: Runs) -> Runs:
     """Pointers of type ``t``, by ``offset`` elements away from ``pointer``."""
     scale = _unit(t)
@@ -325,7 +321,7 @@ _RULES: dict[type[Op], Callable[[Contiguity, Any], Runs]] = {
     Mul: _product,
     Max: _clamped,
     Min: _clamped,
-    PtrOffset: _offset,
+    PtrOffset: lambda facts, op: _moved(op.result.tile, facts.runs(op.ptr), facts.runs(op.offset)),
     Splat: lambda facts, op: _unknown(op.type, facts.runs(op.x).divisor, op.type.shape),
     Cast: _cast,
     Bitcast: _bitcast,

@@ -73,10 +73,6 @@ def _difference(attributes: Mapping[str, Any], operands: Sequence[Any], types: S
     return np.asarray((left.address - right.address) // pointee_bytes(types[0])).astype(attributes["dtype"].storage)
 
 
-def _to_integer(attributes: Mapping[str, Any], operands: Sequence[Any], types: Sequence[Type]) -> Array:
-    return operands[0].address.astype(attributes["dtype"].storage)
-
-
 def _from_integer(attributes: Mapping[str, Any], operands: Sequence[Any], types: Sequence[Type]) -> Pointers:
     address = operands[0].view(np.int64)
     return Pointers(np.full(address.shape, UNKNOWN_ALLOCATION, np.int64), address)
@@ -89,6 +85,6 @@ ELEMENTWISE: dict[type[Op], Evaluator] = {
     Bitcast: _bitcast,
     PtrOffset: _offset,
     PtrDiff: _difference,
-    PtrToInt: _to_integer,
+    PtrToInt: lambda attributes, operands, types: operands[0].address.astype(attributes["dtype"].storage),
     IntToPtr: _from_integer,
 }

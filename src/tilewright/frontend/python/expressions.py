@@ -11,7 +11,7 @@ import numpy as np
 from tilewright import language
 from tilewright.frontend.python import control_flow, objects, static
 from tilewright.frontend.python.constants import BINARY, UNARY, FoldError, check_range
-from tilewright.frontend.python.formatting import FormattedString, format_string
+from tilewright.frontend.python.formatting import format_string
 from tilewright.frontend.python.merge import describe
 from tilewright.frontend.python.ops.convert import folded, strict
 from tilewright.frontend.python.scope import LocalFunction, Unbound, Unusable
@@ -53,10 +53,6 @@ def _name(t: Tracer, node: ast.Name) -> Any:
     if isinstance(value, Unusable):
         t.fail(value.reason)
     return value if local else t.imported(value, node.id)
-
-
-def _tuple(t: Tracer, node: ast.Tuple) -> tuple[Any, ...]:
-    return tuple(t.elements(node.elts))
 
 
 def _binary(t: Tracer, node: ast.BinOp) -> Any:
@@ -230,10 +226,6 @@ def local_function(t: Tracer, node: ast.Lambda | ast.FunctionDef, name: str) -> 
     return LocalFunction(source, t.scope, defaults, keyword_defaults)
 
 
-def _joined(t: Tracer, node: ast.JoinedStr) -> str | FormattedString:
-    return format_string(t, node)
-
-
 def _generator(t: Tracer, node: ast.GeneratorExp) -> Any:
     t.fail(
         "a generator expression is only possible as tuple(... for ... in ct.static_iter(...)); write a for loop",
@@ -257,7 +249,7 @@ def rejected(what: str) -> Callable[[Tracer, ast.AST], Any]:
 EXPRESSIONS: dict[type[ast.expr], Callable[[Any, Any], Any]] = {
     ast.Constant: _constant,
     ast.Name: _name,
-    ast.Tuple: _tuple,
+    ast.Tuple: lambda t, node: tuple(t.elements(node.elts)),
     ast.BinOp: _binary,
     ast.UnaryOp: _unary,
     ast.Compare: _compare,
@@ -268,7 +260,7 @@ EXPRESSIONS: dict[type[ast.expr], Callable[[Any, Any], Any]] = {
     ast.Slice: _slice,
     ast.Call: _call,
     ast.Lambda: lambda t, node: local_function(t, node, "<lambda>"),
-    ast.JoinedStr: _joined,
+    ast.JoinedStr: lambda t, node: format_string(t, node),
     ast.GeneratorExp: _generator,
     ast.Starred: _starred,
     ast.List: rejected("list displays; write a tuple, such as (a, b)"),

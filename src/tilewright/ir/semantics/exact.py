@@ -93,10 +93,6 @@ def _sum(*terms: tuple[int, int]) -> Sticky:
     return _sticky(sum(m << (e - least) for m, e in terms), least)
 
 
-def _add(a: float, b: float) -> Sticky:
-    return _sum(_split(a), _split(b))
-
-
 def _multiply(a: float, b: float) -> Sticky:
     (ma, ea), (mb, eb) = _split(a), _split(b)
     return _sticky(ma * mb, ea + eb)
@@ -121,7 +117,7 @@ def _root(a: float) -> Sticky:
 
 
 _IN_INTEGERS: dict[str, Callable[..., Sticky]] = {
-    "add": _add,
+    "add": lambda a, b: _sum(_split(a), _split(b)),
     "mul": _multiply,
     "div": _divide,
     "sqrt": _root,

@@ -212,10 +212,6 @@ def _float_extremum(e: Emitter, op: arith.Max | arith.Min, dtype: DType) -> Valu
     return e.make["select"](e, {"cond": more, "val_if_true": lhs, "val_if_false": rhs}, e.result(op))
 
 
-def _isnan(e: Emitter, op: floats.IsNan) -> Value:
-    return compare(e, arith.operand_dtype(op), CmpPredicate.NE, e[op.x], e[op.x])
-
-
 def _isinf(e: Emitter, op: floats.IsInf) -> Value:
     t = e.tile(op.x.tile)
     magnitude = e.make["absf"](e, {"source": e[op.x]}, t)
@@ -358,7 +354,7 @@ HANDLERS: dict[type[Op], Handler] = {
     arith.Rem: _rem,
     arith.Neg: _neg,
     arith.Abs: _abs,
-    floats.IsNan: _isnan,
+    floats.IsNan: lambda e, op: compare(e, arith.operand_dtype(op), CmpPredicate.NE, e[op.x], e[op.x]),
     floats.IsInf: _isinf,
     arith.Not: _not,
     arith.Shl: lambda e, op: e.make["shli"](e, _sides(e, op), e.result(op), overflow="none"),

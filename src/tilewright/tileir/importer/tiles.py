@@ -165,10 +165,6 @@ def _mmai(e: Context, op: tir.Operation, lhs: Value, rhs: Value, acc: Value) -> 
     return e.emit(linear.Mma, *sides, acc)
 
 
-def _mma_scaled(e: Context, _: tir.Operation, x: Value, y: Value, acc: Value, x_scale: Value, y_scale: Value) -> Value:
-    return e.emit(linear.MmaScaled, x, x_scale, y, y_scale, acc)
-
-
 def _assume(e: Context, op: tir.Operation, x: Value) -> Value:
     promised = op.attributes["predicate"]
     if is_bool(x):
@@ -199,7 +195,7 @@ HANDLERS: dict[str, Any] = {
     "unpack": _unpack,
     "mmaf": lambda e, op, *operands: e.emit(linear.Mma, *operands, fast_acc=op.attributes["fast_acc"]),
     "mmai": _mmai,
-    "mmaf_scaled": _mma_scaled,
+    "mmaf_scaled": lambda e, _, x, y, acc, x_scale, y_scale: e.emit(linear.MmaScaled, x, x_scale, y, y_scale, acc),
     "assume": _assume,
     "get_tile_block_id": _grid(memory.Bid),
     "get_num_tile_blocks": _grid(memory.NumBlocks),

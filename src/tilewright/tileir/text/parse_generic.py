@@ -81,10 +81,6 @@ def _array(s: Scanner, entry: Callable[[Scanner], Any]) -> tuple[Any, ...]:
     return s.sequence(">", entry)
 
 
-def _symbol(s: Scanner) -> str:
-    return s.symbol() if s.peek("@") else s.string()
-
-
 _READERS: dict[str, Callable[[Scanner], Any]] = {
     "array": attributes.identities,
     "bool": Scanner.boolean,
@@ -94,6 +90,6 @@ _READERS: dict[str, Callable[[Scanner], Any]] = {
     "i32s": lambda s: _array(s, Scanner.integer),
     "int": _integer,
     "predicate": attributes.predicate,
-    "str": _symbol,
+    "str": lambda s: s.symbol() if s.peek("@") else s.string(),
     "type": parse_type,
 }

@@ -286,10 +286,6 @@ def _iota(self: Elements, op: Iota, position: Position) -> Element:
     return Element(value, count, flat.level)
 
 
-def _unbroadcast(self: Elements, op: Broadcast, position: Position) -> Position:
-    return tuple(ZERO if n == 1 else c for n, c in zip(op.x.tile.shape, position))
-
-
 def _unreshape(self: Elements, op: Reshape, position: Position) -> Position:
     source, shape = op.x.tile.shape, op.result.tile.shape
     if op.result.tile.size == 1:
@@ -362,7 +358,7 @@ def _load(self: Elements, op: Load, position: Position) -> Element:
 
 
 REARRANGED: dict[type[Op], Callable[[Elements, Any, Position], Position]] = {
-    Broadcast: _unbroadcast,
+    Broadcast: lambda self, op, position: tuple(ZERO if n == 1 else c for n, c in zip(op.x.tile.shape, position)),
     Reshape: _unreshape,
     Permute: _unpermute,
     Extract: _unextract,

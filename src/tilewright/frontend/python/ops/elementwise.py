@@ -276,10 +276,6 @@ def _bitwise_not(ctx: Context, x: Any) -> Any:
     return not x if isinstance(x, bool) else _invert(ctx, x)  # Python's ~ makes integers of bool
 
 
-def _not(ctx: Context, x: Any) -> Any:
-    return not x if is_number(x) else _emit(ctx, "not", as_bool(ctx, numeric(ctx, x)))
-
-
 def _signed(ctx: Context, x: Any, symbol: str) -> Tile:
     a = numeric(ctx, x)
     if a.dtype.is_restricted:
@@ -475,7 +471,7 @@ OPERATORS: dict[str, OpBuilder] = {
     "neg": _negative,
     "pos": _positive,
     "invert": _invert,
-    "not_": _not,
+    "not_": lambda ctx, x: not x if is_number(x) else _emit(ctx, "not", as_bool(ctx, numeric(ctx, x))),
     "min": BUILDERS[lang.minimum],
     "max": BUILDERS[lang.maximum],
 }
