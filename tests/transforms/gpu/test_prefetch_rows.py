@@ -14,6 +14,7 @@ import tilewright as ct
 from tilewright.backends.gpu.compiler import compile_to_ptx
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, Prefetch
+from tilewright.ir.reachable import reachable
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu import lowering
 from tilewright.transforms.gpu.prefetch_rows import PrefetchRows
@@ -125,3 +126,22 @@ def test_rows_are_prefetched_when_those_of_the_block_are_there(kernel: ct.Kernel
     kinds = [type(op) for op in made.distributed.body.ops if isinstance(op, (GlobalLoad, Barrier, Prefetch))]
     first = [GlobalLoad, Barrier, Prefetch] if columns == 8192 else [GlobalLoad, Prefetch, Barrier]
     assert kinds == [*first, Barrier]
+
+
+@ct.kernel
+def normed(x, weight, out, T: ct.Constant[int]):
+    row = ct.bid(0)
+    values = ct.load(x, (row, 0), (1, T))
+    values = values - ct.sum(values, axis=1, keepdims=True) / T
+    w = ct.load(weight, (0,), (T,)).reshape((1, T))
+    ct.store(out, (row, 0), values * ct.rsqrt(ct.sum(values * values, axis=1, keepdims=True)) * w)
+
+
+def test_a_cta_of_a_cluster_asks_for_its_part_of_a_row_and_not_for_that_of_a_vector() -> None:
+    """The one that has its place later has the same part: of the vector it needs what is there."""
+    x, w = np.zeros((2, 65536), np.float16), np.zeros(65536, np.float16)
+    function = specialization(normed, (x, w, x.copy(), 65536), "reference").function
+    made = compile_to_ptx(function, "sm_90", None)
+    (prefetch,) = made.distributed.ops_of(Prefetch)
+    names = {v.name for v in reachable([prefetch.base], lambda v: () if v.op is None else v.op.operands)}
+    assert made.num_ctas == 8 and "x" in names and "weight" not in names

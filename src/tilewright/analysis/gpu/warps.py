@@ -71,7 +71,7 @@ _ELEMENTS_OF_ONE_WARP = 32  # of a thread
 _WARPS_OF_PARTS = 16
 # Of a part of a row that CTAs of a cluster divide: with 4, 8 and 16 softmax of bfloat16 has 3,357, 3,729 and 2,610
 # GB/s with parts of 8,192 elements, layer norm 2,597, 3,007 and 1,952; with 8 and 16, and parts of 16,384, softmax has
-# 3,462 and 3,332 (one H200).
+# 3,462 and 3,332; layer norm of these 3,186 with 4, 3,364 with 8, 3,086 with 16 (one H200).
 _LONG_PART, _WARPS_OF_ONE_PART = 8192, 8
 # For a row, where a grid has a block for each SM: softmax of 132x4096 in benchmarks/results/gpu_memory.md.
 _WARPS_OF_ONE_BLOCK = 8
@@ -218,8 +218,8 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
         fewest = max(fewest, min(size // (LANES * _ELEMENTS), _WARPS_OF_ONE_BLOCK))
     room = 1 if combined else _SPILLED  # what is spilled in a loop is so in each iteration
     fitting = [w for w in _fitting(words, room) if w >= fewest]
-    two_fit = 2 * _registers(words, _WARPS_OF_ONE_PART) <= most_registers(_WARPS_OF_ONE_PART * LANES)
-    if size >= _LONG_PART and two_fit and fewest <= _WARPS_OF_ONE_PART and function.ops_of(ClusterGather):
+    fits = _registers(words, _WARPS_OF_ONE_PART) <= most_registers(_WARPS_OF_ONE_PART * LANES)
+    if size >= _LONG_PART and fits and fewest <= _WARPS_OF_ONE_PART and function.ops_of(ClusterGather):
         return _WARPS_OF_ONE_PART
     if sums and len(combined) > 1:  # a CTA waits more than once for all, and no other one hides that
         return min(fitting, default=_MOST)
