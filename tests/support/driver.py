@@ -7,6 +7,7 @@ import ctypes
 import itertools
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ _AXES = 5  # of the largest tensor map
 _MAP = struct.Struct(f"={1 + 2 * _AXES}Q")
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
 _ONE, _TWO = (ctypes.CFUNCTYPE(_INT, *[_POINTER] * n) for n in (1, 2))
+_BORROW, _FREE = ctypes.CFUNCTYPE(_INT, _POINTER, _WORD, _POINTER, _POINTER), ctypes.CFUNCTYPE(_INT, _WORD, _POINTER)
 
 
 class Graph(NamedTuple):
@@ -60,6 +62,8 @@ class Driver:
         self.mode = 0  # of captures, for this thread
         self.graphs: dict[int, Graph] = {}
         self.borrowed: dict[int, Any] = {}  # memory by its address
+        self.pool = ctypes.c_void_p(8192)
+        self.cuMemAllocFromPoolAsync, self.cuMemFreeAsync = _BORROW(self._lend), _FREE(self._take_back)
         self.cuStreamIsCapturing = _TWO(self._is_capturing)
         self.cuCtxGetCurrent = _ONE(self._get_current)
         self.cuGraphLaunch = _TWO(self._launch_graph)
@@ -147,12 +151,23 @@ class Driver:
         ctypes.c_uint64.from_address(place).value = base
         return 0
 
-    def borrow(self, size: int, stream: int, borrowed: list[Callable[[], None]]) -> int:
+    def _lend(self, place: int, size: int, pool: int, stream: int | None) -> int:
+        assert pool == self.pool.value
         memory = ctypes.create_string_buffer(size + 128)
         address = ctypes.addressof(memory) + -ctypes.addressof(memory) % 128
-        self.borrowed[address] = memory
-        borrowed.append(lambda: self.borrowed.__delitem__(address))
-        return address
+        self.borrowed[address] = memory, stream
+        ctypes.c_uint64.from_address(place).value = address
+        return self.codes.pop(0) if self.codes else 0
+
+    def _take_back(self, address: int, stream: int | None) -> int:
+        assert self.borrowed.pop(address)[1] == stream  # in the order of the launch
+        return 0
+
+    def borrow(self, size: int, stream: int, borrowed: list[Callable[[], None]]) -> int:
+        place = ctypes.c_uint64()
+        self._lend(ctypes.addressof(place), size, self.pool.value or 0, stream or None)
+        borrowed.append(lambda: self._take_back(place.value, stream or None) and None)
+        return place.value
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
@@ -161,6 +176,10 @@ class Driver:
 
     def cuGetErrorString(self, code: int, text: Any) -> int:
         return 0
+
+
+def _in_place(d: Descriptor) -> Descriptor:
+    return replace(d, needs_realign=False, transposed=False)
 
 
 def _parameters(pointers: int) -> list[bytes]:
@@ -210,7 +229,7 @@ def executable(
     function: Any = SimpleNamespace(params=[SimpleNamespace(role="scalar")] * len(formats), name="kernel")
 
     def loaded(variant: Constraints, handle: int, **chosen: Any) -> GpuExecutable:
-        described = maps if variant.descriptors else ()
+        described = [(d if variant.realign else _in_place(d), box) for d, box in maps if variant.descriptors]
         binary = GpuBinary(b"", "kernel", 128, 1, chosen.pop("shared", 0), tuple(meta for _, meta in described))
         descriptors, hidden = tuple(d for d, _ in described), max(4 - len(formats), 0)
         made = GpuExecutable(function, Artifact(binary, formats, descriptors, hidden, **chosen), variant, dict)

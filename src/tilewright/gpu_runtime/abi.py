@@ -48,9 +48,8 @@ class NumberPacker:
         self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in formats)).pack
         self._as_bits = [(i, dtype_from_short(f)) for i, f in enumerate(formats) if f in _AS_BITS]
 
-    def packed(self, values: Sequence[Any], more: Sequence[int] = ()) -> Any:
-        """Memory with ``values``, and as many words as there are ``more``. Floats beyond the range of their type are
-        infinite."""
+    def packed(self, values: Sequence[Any]) -> Any:
+        """Memory with ``values``. Floats beyond the range of their type are infinite."""
         if self._as_bits:
             values = list(values)
             for i, dtype in self._as_bits:
@@ -59,8 +58,7 @@ class NumberPacker:
             found = self._pack(*values)
         except OverflowError:
             found = self._pack(*map(_in_range, values, self._formats))
-        words = struct.pack(f"={len(more)}Q", *(word % (1 << 64) for word in more))
-        return ctypes.create_string_buffer(found + words)
+        return ctypes.create_string_buffer(found)
 
 
 def _in_range(value: Any, short: str) -> Any:

@@ -186,12 +186,12 @@ class Device:
         """The address of memory for one launch, in the order of ``stream``; what frees it goes to ``borrowed``. The
         device must be current."""
         address, handle = ctypes.c_uint64(), ctypes.c_void_p(stream)
-        call("cuMemAllocFromPoolAsync", ctypes.byref(address), ctypes.c_size_t(size), self._pool, handle)
+        call("cuMemAllocFromPoolAsync", ctypes.byref(address), ctypes.c_size_t(size), self.pool, handle)
         borrowed.append(functools.partial(call, "cuMemFreeAsync", address, handle))
         return address.value
 
     @functools.cached_property
-    def _pool(self) -> ctypes.c_void_p:
+    def pool(self) -> ctypes.c_void_p:
         """Where the memory of launches comes from. That of the driver gives all back to the system whenever the program
         waits for the device, which makes the next launch slow."""
         pool, kept = ctypes.c_void_p(), ctypes.c_uint64(_KEPT)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.backends import native
 from tilewright.backends.base import NeedsKernel, NeedsVariant
@@ -20,9 +19,9 @@ from tilewright.gpu_runtime.device_printf import Reports
 from tilewright.gpu_runtime.graph import launcher
 from tilewright.gpu_runtime.launch_code import LAUNCH, Choice, Choices, LaunchCode, ParameterLayout
 from tilewright.gpu_runtime.launch_errors import FOREIGN, refused
-from tilewright.gpu_runtime.launch_functions import ENCODING, MISSING, UNMAPPED
 from tilewright.gpu_runtime.tables import TableMemory, Tables
 from tilewright.gpu_runtime.tensormap import Unmapped
+from tilewright.gpu_runtime.words import COPIER, ENCODING, MISSING
 from tilewright.ir.core import Function, Op
 from tilewright.ir.dtypes import int64
 from tilewright.ir.errors import TileError
@@ -36,17 +35,6 @@ FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
 _STEPS, _MOST_KEPT = (4, 8, 16, 32, 64), 104 << 10
 EIGHTHS = (5, 6, 7)  # of a tile, of rows that are shorter
 _NO_LAUNCH = LAUNCH(lambda *_: 0)
-
-
-class _Copied(NamedTuple):
-    """A launch of this thread whose copies come first, to be made once more: what queues them, into memory that starts
-    at ``start``, and the words behind the numbers."""
-
-    of: tuple[Any, LaunchArguments]
-    size: int
-    start: int
-    copies: Sequence[Callable[[], None]]
-    words: Sequence[int]
 
 
 class GpuExecutable:
@@ -73,15 +61,14 @@ class GpuExecutable:
         self._texts = texts
         self._reporting = reporting
         self._parameters = ParameterLayout(artifact)
-        self._numbers = NumberPacker(artifact.formats)
-        self._layout = realign.layouts(artifact.descriptors, artifact.binary.descriptors)
+        self._numbers = NumberPacker(self._parameters.formats)
         self._by_value = [t.index for t in artifact.tables if t.by_value]
-        self._realigns = self._parameters.words
-        copied = any(not t.by_value for t in artifact.tables)
-        self._temporary = bool(copied or self._realigns or artifact.local_bytes)
-        self._plain_launch = not (self._temporary or artifact.reports)  # nothing to do before or after it
-        self._only_copies = self._realigns and not (artifact.tables or artifact.local_bytes or artifact.reports)
-        self.may_need_more = self._temporary or artifact.reports  # memory for one launch, or something to do after it
+        # Tables to be copied for one launch, or something to do after it.
+        self.may_need_more = artifact.reports or len(self._by_value) < len(artifact.tables)
+        # The kernel that reads arrays where they are, with plain loads, and the one without tensor maps.
+        self._without = [
+            replace(constraints, descriptors=maps, realign=False) for maps in (constraints.descriptors, False)
+        ]
         self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
         self._codes: dict[int, LaunchCode] = {}
@@ -97,10 +84,10 @@ class GpuExecutable:
         CudaError when the driver refuses, TileError when an assert fails.
         """
         self._require(grid, arguments)
-        if self._plain_launch:
-            self._prepared(grid, arguments, self._tables)()
-        else:
+        if self.may_need_more:
             self._start(grid, arguments)
+        else:
+            self._prepared(grid, arguments, self._tables)()
 
     @property
     def _tables(self) -> Tables:
@@ -156,54 +143,18 @@ class GpuExecutable:
             found.append(Choice(None, most=2 * elements, parameters=(length,)))
             steps = [n for n in _STEPS if n * size <= _MOST_KEPT]
             found += [Choice(replace(like, steps=n), most=n * elements, parameters=(length,)) for n in steps]
-        return Choices(found, artifact.joined, processors)
+        return Choices(found, artifact.joined, processors, self._without if self._parameters.maps else ())
 
     def _start(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Launch what needs more than its numbers."""
-        last: _Copied | None = getattr(self._local, "copied", None)
-        if last is not None and self._repeated(last, grid, arguments):
-            return
-        if self._realigns and not self._layout(arguments.values).pays(math.prod(grid)):
-            # the kernel that reads such arrays where they are, with plain loads
-            raise NeedsVariant(replace(self.constraints, realign=False))
-        kernel = self._kernel(arguments.device)
-        with kernel.device.current():
-            self._launch_with_memory(kernel, grid, arguments)
-
-    def _launch_with_memory(
-        self, kernel: driver.LoadedKernel, grid: tuple[int, int, int], arguments: LaunchArguments
-    ) -> None:
-        reports, given = self._reports_of(kernel) if self.artifact.reports else None, arguments
-        if reports is not None:
-            given = given._replace(values=(*given.values, reports.address))
-        self._local.copied = None
-        with driver.loans() as borrowed:
-            if self.artifact.local_bytes:
-                address = self._room(self.artifact.local_bytes * math.prod(grid), given, borrowed)
-                given = given._replace(values=(*given.values, address))
-            copied = self._copy((grid, arguments), given, borrowed) if self._realigns else None
-            self._prepared(grid, given, self._tables, copied.words if copied else (), borrowed)()
-            self._local.copied = copied if self._only_copies else None
-        if reports is not None:
-            reports.deliver(arguments.stream)
-
-    def _repeated(self, last: _Copied, grid: tuple[int, int, int], arguments: LaunchArguments) -> bool:
-        """Make the ``last`` launch once more, if this is the same and the copies can be where they were; False, and
-        nothing has happened, if not."""
-        if last.of != (grid, arguments):
-            return False
         kernel = self._kernel(arguments.device)
         with kernel.device.current(), driver.loans() as borrowed:
-            if self._room(last.size, arguments, borrowed) != last.start:
-                return False
-            for copy in last.copies:
-                copy()
-            self._prepared(grid, arguments, self._tables, last.words)()  # equal floats may be zeros of either sign
-        return True
-
-    def _room(self, size: int, arguments: LaunchArguments, borrowed: list[Callable[[], None]]) -> int:
-        """The address of as much memory for a launch; what frees it goes to ``borrowed``."""
-        return self._kernel(arguments.device).device.borrow(size, arguments.stream, borrowed) if size else 0
+            reports = self._reports_of(kernel) if self.artifact.reports else None
+            if reports is not None:
+                arguments = arguments._replace(values=(*arguments.values, reports.address))
+            self._prepared(grid, arguments, self._tables, borrowed)()
+        if reports is not None:
+            reports.deliver(arguments.stream)
 
     def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with everything prepared."""
@@ -212,7 +163,7 @@ class GpuExecutable:
             return functools.partial(self._start, grid, arguments)
         run = self._prepared(grid, arguments, Tables(self.artifact))
         run(_NO_LAUNCH)
-        if native.available():
+        if native.available() and not (self._parameters.copies or self.artifact.local_bytes):
             queue = functools.partial(self._code(arguments.device).start, run.args[1], grid, arguments.stream)
             return functools.partial(launcher(queue, arguments.stream, self._kernel(arguments.device).device, run))
         return run
@@ -222,16 +173,14 @@ class GpuExecutable:
         grid: tuple[int, int, int],
         arguments: LaunchArguments,
         tables: Tables,
-        words: Sequence[int] = (),
         borrowed: list[Callable[[], None]] | None = None,
     ) -> functools.partial[None]:
-        """What queues a launch that has ``words`` behind its numbers, with memory of its own but for ``tables``."""
-        values, device = list(arguments.values), arguments.device
-        if self.artifact.blocks_of_cta > 1:
-            values.append(grid[0])
+        """What queues a launch, with memory of its own but for ``tables``."""
+        values = list(arguments.values)
         kept = self._place_tables(values, arguments, tables, [] if borrowed is None else borrowed)
-        numbers = self._numbers.packed(values, words)
-        return functools.partial(self._run, kept, numbers, grid, arguments.stream, device)
+        return functools.partial(
+            self._run, kept, self._numbers.packed(values), grid, arguments.stream, arguments.device
+        )
 
     def launch_stub(
         self, device: int, tables: Sequence[ListTable], variants: Mapping[Any, Any]
@@ -246,7 +195,7 @@ class GpuExecutable:
             like = there[-1]
         artifact = like.artifact
         long = any(len(table.addresses) > artifact.capacity for table in tables)
-        if not like._plain_launch or long or not can_pack(artifact.formats):
+        if like.may_need_more or long or not can_pack(like._parameters.formats):
             return None
         try:
             of_lists = zip(artifact.tables, tables)
@@ -254,7 +203,7 @@ class GpuExecutable:
         except Unmapped:
             return None
         self._add_variants(device, variants, artifact)
-        return launch_code.launch_stub(self._code(device), artifact.formats, lists)
+        return launch_code.launch_stub(self._code(device), like._parameters.formats, lists)
 
     def _add_variants(self, device: int, variants: Mapping[Any, Any], like: Artifact) -> None:
         """Let machine code launch those of ``variants`` that need nothing but their numbers, and tables ``like`` those
@@ -263,7 +212,12 @@ class GpuExecutable:
         for i, choice in enumerate(code.choices.all):
             found: GpuExecutable | None = variants.get(choice.variant)
             tables = None if found is None else (found.artifact.tables, found.artifact.capacity)
-            if found is not None and found._plain_launch and tables == (like.tables, like.capacity):
+            if (
+                found is not None
+                and found is not self
+                and not found.may_need_more
+                and tables == (like.tables, like.capacity)
+            ):
                 found._add_variants(device, variants, like)
                 code.choices.add(i, found._code(device))
 
@@ -278,7 +232,7 @@ class GpuExecutable:
             raise ValueError("it has arrays of its own, for which Python makes memory at each launch")
         if not can_pack(self.artifact.formats):
             raise ValueError("it takes a number of 16 or 8 bits; pass a float32")
-        if self._realigns:
+        if self._parameters.copies:
             raise NeedsVariant(replace(self.constraints, realign=False))
         processors = driver.device(0).processors if self.artifact.has_variants else 1
         variant = (
@@ -288,7 +242,8 @@ class GpuExecutable:
             raise NeedsVariant(variant)
         first = driver.device(0).capability
         same = [i for i in range(driver.device_count()) if driver.device(i).capability == first]
-        codes = [LaunchCode(self._parameters, self._kernel(i), Choices((), APART), self.least) for i in same]
+        choices = Choices((), APART, without=self._without)
+        codes = [LaunchCode(self._parameters, self._kernel(i), choices, self.least) for i in same]
         return launch_code.embedded(name, self.artifact.formats, codes)
 
     def _run(
@@ -302,8 +257,9 @@ class GpuExecutable:
         if found % ENCODING in FOREIGN:
             with kernel.device.current():  # another context was current in this thread, or none
                 found = queue()
-        if found == UNMAPPED:
-            raise self._without_maps()
+        if found <= COPIER:
+            self._add_copier(code, device, *divmod(COPIER - found, 2))
+            return self._run(kept, numbers, grid, stream, device, launch)
         if found <= MISSING:
             raise NeedsVariant(code.choices.all[MISSING - found].variant)
         if found >= ENCODING:
@@ -335,27 +291,12 @@ class GpuExecutable:
             )
         return driver.LoadedKernel(binary.code, binary.symbol, binary.shared_bytes, binary.num_ctas, on)
 
-    def _without_maps(self) -> NeedsVariant:
-        """The need of the kernel without tensor maps, for arrays of which there are none."""
-        return NeedsVariant(replace(self.constraints, descriptors=False, realign=False))
-
-    def _copy(
-        self, of: tuple[Any, LaunchArguments], arguments: LaunchArguments, borrowed: list[Callable[[], None]]
-    ) -> _Copied:
-        """Copy arrays that the TMA unit cannot read."""
-        layout, stream, device = self._layout(arguments.values), arguments.stream, arguments.device
-        for copy in layout.copies:
-            if copy.rows and copy.columns and copy.kind not in self.kernels:
-                raise NeedsKernel(copy.kind, realign.kernel(copy.kind), realign.OPTIONS)
-        start, copies = self._room(layout.size, arguments, borrowed), []
-        for copy, offset in layout.copies.items():
-            if copy.rows and copy.columns:
-                numbers = LaunchArguments(copy.numbers(start + offset), (), stream, device)
-                kernel = self.kernels[copy.kind]
-                copies.append(kernel._prepared(copy.grid, numbers, kernel._tables))
-                copies[-1]()
-        words = [n for base, shape, strides in layout.arrays(start) for n in (base, *shape, *strides)]
-        return _Copied(of, layout.size, start, copies, words)
+    def _add_copier(self, code: LaunchCode, device: int, number: int, aligned: int) -> None:
+        """Let launches by ``code`` copy the array of map ``number``."""
+        kind = self._parameters.maps[number].kind._replace(aligned=bool(aligned))
+        if kind not in self.kernels:
+            raise NeedsKernel(kind, realign.kernel(kind), realign.OPTIONS)
+        code.add_copier(number, bool(aligned), self.kernels[kind]._code(device))
 
     def _reports_of(self, kernel: driver.LoadedKernel) -> Reports:
         index = kernel.device.index
@@ -374,7 +315,7 @@ class GpuExecutable:
             with on.current():  # tensor maps are not made without a context
                 found = [tables.memory(t, values[t.index], arguments.device) for t in self.artifact.tables]
         except Unmapped:
-            raise self._without_maps() from None
+            raise NeedsVariant(self._without[1]) from None
         for param, memory in zip(self.artifact.tables, found):
             if param.by_value:
                 values[param.index] = memory.address

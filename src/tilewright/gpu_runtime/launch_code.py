@@ -9,7 +9,6 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import addressof
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tilewright.backends.native import Embedded, LaunchStub, embedded_function
@@ -18,23 +17,29 @@ from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import singles
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.constraints import Constraints
-from tilewright.gpu_runtime.launch_functions import (
+from tilewright.gpu_runtime.launch_functions import functions
+from tilewright.gpu_runtime.tables import TableMemory
+from tilewright.gpu_runtime.tensormap import MapEncoder, memory_for_nothing
+from tilewright.gpu_runtime.words import (
+    BEHIND_MAP,
     CHOICE,
     CHOICES,
     CONFIG_BYTES,
     EMPTY,
     ENTRY,
     KERNEL,
+    MAP,
     MEMORY,
+    NEVER,
+    NULL_AT,
     NUMBER,
     OWN,
+    ROOM_AT,
     TABLE,
-    functions,
+    WIDTH_AT,
     table,
 )
-from tilewright.gpu_runtime.tables import TableMemory
-from tilewright.gpu_runtime.tensormap import MapEncoder, memory_for_nothing
-from tilewright.ir.gpu_parameters import MAP_BYTES, Descriptor
+from tilewright.ir.gpu_parameters import MAP_BYTES
 
 # CUlaunchConfig: grid, block, shared bytes, stream, attributes, their number. CUlaunchAttribute: id, value.
 CONFIG, ATTRIBUTE = struct.Struct("=7I4xQQI4x"), struct.Struct("=I4x64s")
@@ -72,14 +77,18 @@ def _choose() -> Callable[..., int]:
 
 
 class Choices:
-    """The variants of a kernel that launches choose from, by their grid and parameters, on a GPU with so many SMs. A
-    CTA of the kernel itself runs ``joined`` blocks."""
+    """The variants of a kernel that launches choose from, by their grid and parameters, on a GPU with so many SMs, and
+    those ``without`` copies, and without maps, which arrays ask for. A CTA of the kernel itself runs ``joined``
+    blocks."""
 
-    def __init__(self, choices: Sequence[Choice], joined: Blocks, processors: int = 1) -> None:
-        self.all = choices
-        self._parameters = [table((8 * i,) for i in choice.parameters) for choice in choices]
+    def __init__(
+        self, choices: Sequence[Choice], joined: Blocks, processors: int = 1, without: Sequence[Constraints] = ()
+    ) -> None:
+        self.all = [*choices, *map(Choice, without)]
+        self._parameters = [table((8 * i,) for i in choice.parameters) for choice in self.all]
         at = map(addressof, self._parameters)
-        self._rows = table(choice.row(i, place) for i, (choice, place) in enumerate(zip(choices, at)))
+        self._rows = table(choice.row(i, place) for i, (choice, place) in enumerate(zip(self.all, at)))
+        self._rows[0] = len(choices)
         self._others: dict[int, LaunchCode] = {}
         self.words = CHOICES.packed(rows=addressof(self._rows), processors=processors, joined=math.prod(joined))
 
@@ -103,12 +112,11 @@ class ParameterLayout:
     def __init__(self, artifact: Artifact) -> None:
         binary = artifact.binary
         self.artifact = artifact
-        descriptors = artifact.descriptors
-        self.words = any(d.needs_realign for d in descriptors)  # with arrays themselves, behind the numbers
-        if self.words:
-            descriptors = _given_by_words(descriptors, len(artifact.formats))
-        self.maps = [MapEncoder(d, box) for d, box in zip(descriptors, binary.descriptors)]
-        self.pairs = any(d.pairs for d in descriptors)  # clusters of 2, where the grid's width is even
+        self.added = [ROOM_AT] * bool(artifact.local_bytes) + [WIDTH_AT] * (artifact.blocks_of_cta > 1)
+        self.formats = artifact.formats[: len(artifact.formats) - len(self.added)]  # of what launches give
+        self.maps = [MapEncoder(d, box) for d, box in zip(artifact.descriptors, binary.descriptors)]
+        self.copies = any(encoder.copied != NEVER for encoder in self.maps)
+        self.pairs = any(d.pairs for d in artifact.descriptors)  # clusters of 2, where the grid's width is even
         self.ctas = binary.num_ctas * artifact.ctas_of_block  # of a block of the grid
         beside = binary.dependent_launch and driver.version() >= _PROGRAMMATIC_IN_GRAPHS
         apart = [ATTRIBUTE.pack(PROGRAMMATIC_SERIALIZATION, struct.pack("=i", 1))] if beside else []
@@ -118,13 +126,11 @@ class ParameterLayout:
 
     def sources(self) -> Iterable[int]:
         """Where a launch finds each parameter."""
-        formats = self.artifact.formats
         tables = {table.index for table in self.artifact.tables if table.by_value}
-        places = [(8 * i, TABLE if i in tables else NUMBER) for i in range(len(formats))]
-        if self.artifact.blocks_of_cta > 1:
-            places[-1] = (0, MEMORY)
+        places = [(8 * i, TABLE if i in tables else NUMBER) for i in range(len(self.formats))]
+        places += [(at, MEMORY) for at in self.added]
         places += [(MAP_BYTES * (i + 1), MEMORY) for i in range(len(self.maps))]
-        places += [(8, MEMORY)] * self.artifact.hidden
+        places += [(NULL_AT, MEMORY)] * self.artifact.hidden
         return [offset << 2 | where for offset, where in places]
 
     def configuration(self) -> Sequence[int]:
@@ -138,8 +144,8 @@ class LaunchCode:
     """A loaded kernel as the function ``start`` launches it, which calls ``launch`` as cuLaunchKernelEx is called. It
     gives 0, an error of the driver, or what is less than 0.
 
-    ``values`` are the parameters, 8 bytes each, as the kernel takes them: of tables by value the addresses, and behind
-    them address, extents and strides of each array whose layout has ``words``. It calls nothing of Python.
+    ``values`` are the parameters, 8 bytes each, as the kernel takes them: of tables by value the addresses. It calls
+    nothing of Python. Where arrays are copied first, or blocks need memory, it borrows that of the device meanwhile.
     """
 
     def __init__(
@@ -153,10 +159,11 @@ class LaunchCode:
         self.choices, artifact = choices, layout.artifact
         tables = {
             "bounds": table((8 * i, bound) for i, bound in least),
-            "maps": table(encoder.described() for encoder in layout.maps),
+            "maps": table(encoder.words for encoder in layout.maps),
             "parameters": table((source,) for source in layout.sources()),
             "extent": table([_extent(artifact.grid_extent)] if artifact.grid_extent else []),
         }
+        borrows = kernel is not None and (layout.copies or artifact.local_bytes)
         words = KERNEL.packed(
             handle=0 if kernel is None else kernel.handle.value or 0,
             encode=driver.address("cuTensorMapEncodeTiled") if layout.maps else 0,
@@ -167,11 +174,18 @@ class LaunchCode:
             ctas=layout.ctas,
             blocks=artifact.blocks_of_cta,
             odd=layout.attributes_apart if layout.pairs else layout.attribute_count,
+            room=artifact.local_bytes,
+            **(_lender(kernel.device) if borrows and kernel is not None else dict.fromkeys(_LENDER, 0)),
         )
         self._words = (ctypes.c_uint64 * (len(words) + CONFIG_BYTES // 8))(*words, *layout.configuration())
         self.address = addressof(self._words)
         self._start = _STARTED(functions().address("start"))
-        self._kept = tables, layout, kernel
+        self._maps, self._kept = tables["maps"], [tables, layout, kernel]
+
+    def add_copier(self, i: int, aligned: bool, copier: LaunchCode) -> None:
+        """Let launches copy the array of map ``i``, ``aligned`` or not, by a kernel."""
+        self._maps[1 + i * (len(MAP) + BEHIND_MAP) + MAP.index("aligned" if aligned else "copier")] = copier.address
+        self._kept.append(copier)
 
     def start(self, values: Any, grid: Blocks, stream: int, launch: Any) -> int:
         """What machine code gives, from Python."""
@@ -180,6 +194,15 @@ class LaunchCode:
             self._words[KERNEL.index("nothing")] = memory_for_nothing(self.device.index)
             return self.start(values, grid, stream, launch)
         return found
+
+
+_LENDER = "pool", "context", "current", "borrow", "free"
+
+
+def _lender(device: driver.Device) -> dict[str, int]:
+    """What launches borrow memory of a device by."""
+    calls = "cuCtxGetCurrent", "cuMemAllocFromPoolAsync", "cuMemFreeAsync"
+    return dict(zip(_LENDER, (device.pool.value or 0, device.context, *map(driver.address, calls))))
 
 
 def _extent(numbers: Sequence[int]) -> Sequence[int]:
@@ -236,17 +259,6 @@ def embedded(name: str, formats: Sequence[str], codes: Sequence[LaunchCode]) -> 
 def _call(body: Body, name: str, *arguments: str) -> str:
     """The error number that a function of the driver gives."""
     return body.let(f"call i32 {body.external(driver.address(name))}({', '.join(arguments)})")
-
-
-def _given_by_words(descriptors: Sequence[Descriptor], first: int) -> tuple[Descriptor, ...]:
-    """Descriptors of arrays whose addresses, extents and strides are words from the ``first`` one on."""
-    found = []
-    for d in descriptors:
-        rank = len(d.shape)
-        shape, strides = (tuple(("p", first + at + axis, 1) for axis in range(rank)) for at in (1, 1 + rank))
-        found.append(replace(d, base=first, shape=shape, strides=strides))
-        first += 1 + 2 * rank
-    return tuple(found)
 
 
 @functools.cache

@@ -9,8 +9,8 @@ from typing import Any
 from tilewright.backends.launch_arguments import ListTable
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.artifact import Artifact
-from tilewright.gpu_runtime.launch_functions import table
 from tilewright.gpu_runtime.tensormap import MapEncoder
+from tilewright.gpu_runtime.words import table
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES, TableParameter
 
 _MAX_TABLES = 64  # that launches of a thread remember; a program with lists of more kinds than that starts over
@@ -62,11 +62,10 @@ class TableMemory:
             self.words.append(ctypes.c_uint64.from_address(at))
             self.maps.append([])
             for k, d in enumerate(param.descriptors):
-                shape, strides = d.extents(row.tolist())
-                at = first - i * param.map_bytes - MAP_BYTES * (k + 1)
-                encoders[k].encode(at, table.addresses[i], shape, strides, device)
-                if 0 not in shape:
-                    self.maps[-1].append(at)
+                to = first - i * param.map_bytes - MAP_BYTES * (k + 1)
+                encoders[k].encode(to, at, device)
+                if 0 not in d.extents(row.tolist())[0]:
+                    self.maps[-1].append(to)
 
     def update(self, addresses: Sequence[int]) -> None:
         """Let the arrays be at ``addresses``."""

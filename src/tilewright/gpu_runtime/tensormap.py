@@ -5,11 +5,24 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.gpu_runtime import driver
-from tilewright.gpu_runtime.launch_functions import AXIS, MOST_AXES, MOST_ELEMENTS, STEPS
+from tilewright.gpu_runtime.launch_functions import functions
+from tilewright.gpu_runtime.realign import WORTH_TRANSPOSING, Kind
+from tilewright.gpu_runtime.words import (
+    AXIS,
+    EMPTY,
+    ENCODING,
+    MAP,
+    MOST_AXES,
+    NEVER,
+    TRANSPOSED,
+    UNALIGNED,
+    UNMAPPED,
+    table,
+)
 from tilewright.ir.gpu_parameters import WRAP, Descriptor
 
 # TTIR element type -> CUtensorMapDataType. Small floats travel as bytes.
@@ -33,54 +46,61 @@ def memory_for_nothing(device: int) -> int:
 
 
 class MapEncoder:
-    """Writes the tensor maps of arrays that ``d`` describes, from Python or in machine code.
+    """How machine code writes the tensor maps of arrays that ``d`` describes.
 
     ``box`` tells what one copy moves: its extents, the swizzle of shared memory, and the bytes of an element.
     """
 
     def __init__(self, d: Descriptor, box: Mapping[str, Any]) -> None:
-        self._d, self._item = d, box["elem_size"]
-        self._rank, words = len(d.axes), ctypes.c_uint32 * len(d.axes)
-        self._axes = d.axes[::-1]  # the innermost first, as the driver has them
-        self._element = _TFLOAT32 if d.rounds else _TYPES.get(d.element, 0)
-        self._box, self._steps = words(*reversed(box["block_size"])), words(*[1] * self._rank)
-        # interleaving, swizzling, what is fetched into the L2 cache, elements outside
-        self._modes = _NO_INTERLEAVING, box["swizzle"], _PROMOTION_TO_128_BYTES, _ZEROS_OUTSIDE
-
-    def encode(self, address: int, base: int, shape: Sequence[int], strides: Sequence[int], device: int) -> None:
-        """Write the map of an array to ``address``. Unmapped where there is none."""
-        rank, item = self._rank, self._item
-        extents, steps = [shape[a] for a in self._axes], [strides[a] * item for a in self._axes]
-        if 0 in extents:
-            base, extents, steps = memory_for_nothing(device), [1] * rank, [item] + [16] * (rank - 1)
-        outer = [max(step, 16) if n == 1 else step for step, n in zip(steps[1:], extents[1:])]  # of one row: any
-        if not all(0 <= step < STEPS for step in outer) or max(extents) > MOST_ELEMENTS:
-            raise Unmapped
-        driver.call(
-            "cuTensorMapEncodeTiled",
-            ctypes.c_void_p(address),
-            self._element,
-            rank,
-            ctypes.c_uint64(base),
-            (ctypes.c_uint64 * rank)(*extents),
-            (ctypes.c_uint64 * max(rank - 1, 1))(*outer),
-            self._box,
-            self._steps,
-            *self._modes,
+        rank, item = len(d.axes), box["elem_size"]
+        words = ctypes.c_uint32 * rank
+        self._box, self._steps = words(*reversed(box["block_size"])), words(*[1] * rank)
+        self.copied = TRANSPOSED if d.transposed else UNALIGNED if d.needs_realign else NEVER
+        self.kind = Kind(item, d.transposed)  # of a copy, but for how that is aligned
+        axes = [[*_number(d.shape[a], 1), *_number(d.strides[a], item)] for a in d.axes[::-1]]
+        described = MAP.packed(
+            element=_TFLOAT32 if d.rounds else _TYPES.get(d.element, 0),
+            rank=rank,
+            base=0 if d.listed else 8 * d.base,
+            box=ctypes.addressof(self._box),
+            ones=ctypes.addressof(self._steps),
+            interleave=_NO_INTERLEAVING,
+            swizzle=box["swizzle"],
+            promotion=_PROMOTION_TO_128_BYTES,
+            outside=_ZEROS_OUTSIDE,
+            copied=self.copied,
+            item=item,
+            tile=d.block[0],
+            worth=WORTH_TRANSPOSING.get(item, 0),
+            copier=0,
+            aligned=0,
         )
+        self.words = [*described, *itertools.chain(*axes), *[0] * len(AXIS) * (MOST_AXES - rank)]
 
-    def described(self) -> list[int]:
-        """How machine code writes the map, of an array among the numbers of a launch."""
-        d, places = self._d, map(ctypes.addressof, (self._box, self._steps))
-        axes = [[*_number(d.shape[a], 1), *_number(d.strides[a], self._item)] for a in self._axes]
-        axes[0][3:] = (0, 0, 16)  # which no map has
-        axes += [[0] * len(AXIS)] * (MOST_AXES - self._rank)
-        return [self._element, self._rank, 8 * d.base, *places, *self._modes, *itertools.chain(*axes)]
+    def encode(self, address: int, row: int, device: int) -> None:
+        """Write the map of a listed array, whose ``row`` is at an address. Unmapped where there is none."""
+        described, nothing = table([self.words]), 0
+        while True:
+            at = ctypes.addressof(described) + 8
+            code = _map()(driver.address("cuTensorMapEncodeTiled"), at, row, address, nothing)
+            if code != EMPTY:
+                break
+            nothing = memory_for_nothing(device)
+        if code == UNMAPPED:
+            raise Unmapped
+        if code:
+            raise driver.failure(code % ENCODING, "cuTensorMapEncodeTiled")
+
+
+@functools.cache
+def _map() -> Callable[..., int]:
+    taken = *[ctypes.c_void_p] * 4, ctypes.c_int64
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *taken)(functions().address("map"))
 
 
 def _number(of: tuple[str, int, int], times: int) -> tuple[int, int, int]:
     """An extent or stride of a descriptor, ``times`` a number: an offset, a factor, and what is added."""
     kind, n, factor = of
-    if kind in ("p", "w"):
-        return 8 * n, factor * times, WRAP * times if kind == "w" else 0
-    return 0, 0, n * factor * times
+    if kind == "c":
+        return 0, 0, n * factor * times
+    return 8 * n, factor * times, WRAP * times if kind == "w" else 0

@@ -84,7 +84,7 @@ def launch(
         kernel_args = kernel.completed(kernel_args, arguments)
     if type(programmatic_dependent_launch) is not bool:
         raise TypeError(f"programmatic_dependent_launch is {programmatic_dependent_launch!r}; it must be True or False")
-    _launch(stream, grid, kernel, kernel_args, given, backend, check_overlap)
+    _launch(stream, grid, kernel, kernel_args, backend, check_overlap, asked=plain and kernel_args is given)
 
 
 def _launch(
@@ -92,11 +92,13 @@ def _launch(
     grid: tuple[int, ...],
     kernel: Launchable,
     kernel_args: tuple[Any, ...],
-    given: tuple[Any, ...],
     backend: str | None,
     check_overlap: bool | None,
+    *,
+    asked: bool,
 ) -> None:
-    """``launch``, with all arguments of the kernel; ``given`` are those of the call."""
+    """``launch``, with all arguments of the kernel, of which machine code that most likely takes them may have been
+    ``asked``."""
     record = getattr(stream, "record_launch", None)
     if record is not None:
         record(grid, kernel, kernel_args, backend)
@@ -105,14 +107,8 @@ def _launch(
         raise TypeError(
             f"the first argument of ct.launch is the stream, not {stream!r}: ct.launch(None, grid, kernel, (...))"
         )
-    last = kernel.last
-    if last is not None and check_overlap is None:
-        for plan in (last, last.repeated.following):  # which ``launch`` has asked with what it was given
-            cached, used = (None, None) if plan is None else (plan.cached, plan.stream_for(stream))
-            other = used is not stream or kernel_args is not given or last.cached is None
-            if other and cached is not None and cached(used, grid, kernel_args, backend):
-                kernel.last, kernel.cached_launch = plan, cached
-                return
+    if check_overlap is None and kernel.repeats(stream, grid, kernel_args, backend, asked=asked):
+        return
     for tracer in TRACERS:
         if tracer(stream, grid, kernel, kernel_args, backend):
             return

@@ -33,6 +33,7 @@ class Repeated:
 
     def __init__(self) -> None:
         self.cached: CachedLaunch | None = None
+        self.plan: LaunchPlan | None = None  # one of them
         self.launches = self.attempts = 0
         self.following: LaunchPlan | None = None  # of others that the kernel launched next, and most likely will again
 
@@ -101,7 +102,7 @@ class LaunchPlan:
         like, bound, tables = self.repeated, self._bound, self._list_tables(runtime.numbers)
         how = bound.values, self._launcher, self._device, tables, self.written, bound.specs
         try:
-            like.cached = cached_launch(backend, rules, args, *how) or like.cached
+            like.cached, like.plan = cached_launch(backend, rules, args, *how) or like.cached, self
             like.launches, like.attempts = 0, like.attempts + 1
         except native.NotCompiled:
             if self._device is not None or like.launches >= _LATER:

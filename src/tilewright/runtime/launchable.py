@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -36,6 +37,7 @@ from tilewright.system.stack import require_stack
 from tilewright.transforms.check_insertion import NullCheckInsertion
 from tilewright.transforms.pipelines import add_checks, run_passes
 
+_MOST_ASKED = 16  # kinds of launches whether one is of that, which takes each a fraction of a microsecond
 _MAX_PLANS = 4096  # launches that a kernel remembers; programs with more shapes than that start over
 _Kernel = TypeVar("_Kernel", bound="Launchable")
 
@@ -176,10 +178,31 @@ class Launchable:
         if plan is None:
             plan = self.make_plan(name, keys)
             self.remember(key, plan)
-        if last is not None and last.repeated is not plan.repeated:
-            last.repeated.following = plan
-        self.last, self.cached_launch = plan, plan.cached
+        self.note(plan)
         return plan
+
+    def note(self, plan: LaunchPlan) -> None:
+        """Let ``plan`` be that of the latest launch."""
+        if self.last is not None and self.last.repeated is not plan.repeated:
+            self.last.repeated.following = plan
+        self.last, self.cached_launch = plan, plan.cached
+
+    def repeats(self, stream: Any, grid: tuple[int, ...], args: Any, backend: str | None, *, asked: bool) -> bool:
+        """Make a launch like an earlier one by machine code; False, and nothing has happened, where there is none. With
+        ``asked`` those of the latest launches, and the ones that follow, have been asked on this very ``stream``."""
+        last = self.last
+        before = (
+            () if last is None or not asked else (last.repeated, getattr(last.repeated.following, "repeated", None))
+        )
+        for like in itertools.islice(self._repeated.values(), _MOST_ASKED):
+            cached, plan = like.cached, like.plan
+            if cached is None or plan is None:
+                continue
+            used = plan.stream_for(stream)
+            if not (used is stream and like in before) and cached(used, grid, args, backend):
+                self.note(plan)
+                return True
+        return False
 
     def record(self, plan: LaunchPlan, args: Any, backend: str | None, runtime: RuntimeValues) -> None:
         """Note a launch of ``plan`` with ``args``: after some, those like it are made without this path."""

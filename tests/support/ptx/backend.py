@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from support.aligned_arrays import AlignedArrays
 from support.ptx.arithmetic import Fault
 from support.ptx.hopper import Map
 from support.ptx.machine import Cta, run_cluster
@@ -126,7 +127,7 @@ class PtxExecutable:
         """Those that the tensor maps describe. Copies that have to be made go to memory that is ``added``."""
         descriptors = [op.descriptor for op in self.compiled.maps]
         metas = [{"elem_size": op.dtype.bytes} for op in self.compiled.maps]
-        layout = realign.layouts(descriptors, metas)(arguments.values)
+        layout = AlignedArrays(descriptors, metas, dict(enumerate(arguments.values)))
         room = np.zeros(layout.size // 8 + 16, np.int64)
         start = room.ctypes.data + -room.ctypes.data % 128
         for copy, offset in layout.copies.items():

@@ -105,7 +105,7 @@ class Body:
     def at(self, address: str, offset: int) -> str:
         return self.let(f"getelementptr i8, ptr {address}, i64 {offset}") if offset else address
 
-    def element(self, address: str, number: str, size: int = 1) -> str:
+    def element(self, address: str, number: object, size: int = 1) -> str:
         """The address of an element of so many bytes, by its number."""
         return self.let(f"getelementptr [{size} x i8], ptr {address}, i64 {number}")
 
@@ -185,16 +185,16 @@ class Body:
     def jump(self, label: str) -> None:
         self.do(f"br label %{label}")
 
-    def branch(self, condition: str, then: str, otherwise: str) -> None:
+    def branch(self, condition: object, then: str, otherwise: str) -> None:
         self.do(f"br i1 {condition}, label %{then}, label %{otherwise}")
 
-    def require(self, condition: str) -> None:
+    def require(self, condition: object) -> None:
         self._count += 1
         self.branch(condition, f"l{self._count}", "no")
         self.label(f"l{self._count}")
 
     @contextlib.contextmanager
-    def each(self, count: str) -> Iterator[str]:
+    def each(self, count: object) -> Iterator[str]:
         """A loop over the numbers below ``count``."""
         place, n = self.stack("i64"), self._count
         self.store("i64", 0, place)
@@ -209,7 +209,7 @@ class Body:
         self.label(f"end{n}")
 
     @contextlib.contextmanager
-    def when(self, condition: str) -> Iterator[None]:
+    def when(self, condition: object) -> Iterator[None]:
         """Instructions that are left out where ``condition`` does not hold."""
         self._count += 1
         n = self._count
@@ -219,7 +219,7 @@ class Body:
         self.jump(f"past{n}")
         self.label(f"past{n}")
 
-    def unless(self, condition: str, label: str) -> None:
+    def unless(self, condition: object, label: str) -> None:
         """Go to ``label`` where ``condition`` holds."""
         self._count += 1
         self.branch(condition, label, f"l{self._count}")
