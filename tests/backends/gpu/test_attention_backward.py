@@ -14,7 +14,8 @@ from support.ptx.backend import ptx_backend
 
 import tilewright as ct
 from tilewright.ir.core import Function
-from tilewright.ir.ops.gpu.memory import SharedCopy
+from tilewright.ir.ops.control import For
+from tilewright.ir.ops.gpu.memory import Barrier, SharedCopy
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
 from tilewright.ir.ops.gpu.wgmma import Wgmma
@@ -108,7 +109,8 @@ def in_one_kernel(
 @pytest.mark.parametrize("keys", [64, 128])
 def test_warp_groups_multiply_all_of_what_is_in_one_kernel(keys: int, tiles: bool, make: Callable[[], Any]) -> None:
     """They add what they have of the gradient of queries, two numbers at once, or the TMA unit adds tiles; two groups
-    have half of its columns each, and of 64 keys several CTAs share an SM."""
+    have half of its columns each, and of 64 keys several CTAs share an SM. Two groups wait for each other for what
+    both read or add alone; lanes of a warp bring vectors to each other."""
     arrays, (of_keys, of_values) = gradients(backward_of_keys, 256)
     of_queries = aligned((256, 64), np.float32)
     found: list[Function] = []
@@ -121,6 +123,9 @@ def test_warp_groups_multiply_all_of_what_is_in_one_kernel(keys: int, tiles: boo
     assert [op.vector for op in found[-1].ops_of(AtomicRmw)] == ([] if tiles else [2])
     assert any(op.adds for op in found[-1].ops_of(TmaStore)) == tiles
     assert found[-1].hints["occupancy"] > 1 if keys == 64 else found[-1].ops_of(WarpSpecialize)
+    (loop,) = {op.parent for op in found[-1].ops_of(Wgmma)}
+    barriers = sum(isinstance(op, Barrier) for op in loop.body.ops) if isinstance(loop, For) else 0
+    assert keys == 64 or barriers == 2 + tiles
 
 
 @ct.kernel

@@ -445,9 +445,10 @@ def _shfl(cta: Cta, i: Instruction, chosen: Array) -> None:
         raise Unknown(".".join(i.opcode))
     x, lane = cta.read(i.operands[1]), cta.read(i.operands[2]).astype(np.int64)
     here = np.arange(cta.threads)
-    source = here ^ lane if i.opcode[2] == "bfly" else here // LANES * LANES + lane % LANES
-    if str(i.operands[3]) != "31" or str(i.operands[4]) not in ("-1", "0xffffffff"):
+    own, last = divmod(int(str(i.operands[3])), 256)
+    if last != LANES - 1 or str(i.operands[4]) not in ("-1", "0xffffffff"):
         raise Unknown(i.text)
+    source = here ^ lane if i.opcode[2] == "bfly" else here // LANES * LANES + (here & own | lane % LANES & ~own)
     if not chosen[source[chosen]].all():
         raise Fault("a shuffle with a lane that is not there")
     cta.write(i.operands[0], x[source], chosen)

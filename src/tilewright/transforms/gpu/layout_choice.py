@@ -13,7 +13,7 @@ from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import chained_mmas, is_factor
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.dtypes import DType, float8_e4m3fn, float8_e5m2, float16, float32, tfloat32
-from tilewright.ir.layouts import LANES, LinearLayout
+from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import LoopOp
@@ -123,7 +123,9 @@ class AccessLayouts:
             home = self.layout(shape)
         found = home.reshape(shape).shrink(axis).reshape(op.result.tile.shape)
         few = min(found.num_registers, found.num_registers * op.result.tile.element.bytes // _WORD)
-        return found if few <= _FEW_REGISTERS else None
+        if few <= _FEW_REGISTERS:
+            return found
+        return _over_lanes(found) if isinstance(other, Wgmma) else None
 
     def _fit(self, accesses: Iterable[memory.PointerMemoryOp], chosen: Callable[[Iterable[int]], int]) -> None:
         """No more elements of a thread side by side than the ``chosen`` one of these ``accesses`` takes. Stores of a
@@ -162,6 +164,18 @@ class AccessLayouts:
             reduced = _along(shape, order[0]) in self._reduced
             self._layouts[shape] = blocked(shape, order, vector, self.warps, across, rows_apart=reduced)
         return self._layouts[shape]
+
+
+def _over_lanes(found: LinearLayout) -> LinearLayout | None:
+    """What lanes of each warp have alike in ``found`` divided among them, so that they exchange it without waiting for
+    other warps; None where warps have different elements."""
+    apart = [b for b in found.bases(LANE) if b]
+    first, *others = found.bases(REGISTER)
+    moved = log2(LANES) - len(apart)
+    if any(found.bases(WARP)) or len(others) < moved:
+        return None
+    bases = {REGISTER: (first, *others[moved:]), LANE: (*apart, *others[:moved]), WARP: found.bases(WARP)}
+    return LinearLayout(found.shape, tuple(bases.items()))
 
 
 def _writes(op: memory.PointerMemoryOp) -> bool:

@@ -85,12 +85,13 @@ def _drop_bits(cx: Context, op: tiles.DropBits) -> None:
 # -- exchange
 
 
-def exchanged(cx: Context, x: ir.Value, mode: str, lane: ir.Value) -> ir.Value:
-    """What another lane of the warp has in ``x``: that which differs in ``lane`` (bfly), or that one (idx)."""
+def exchanged(cx: Context, x: ir.Value, mode: str, lane: ir.Value, own: int = 0) -> ir.Value:
+    """What another lane of the warp has in ``x``: that which differs in ``lane`` (bfly), or that one (idx), with bits
+    of this lane where ``own`` has ones."""
     b, type_ = cx.builder, x.type
 
     def word(value: ir.Value) -> ir.Value:
-        return cx.asm(f"shfl.sync.{mode}.b32 $0, $1, $2, 31, -1;", [I32], [value, lane])[0]
+        return cx.asm(f"shfl.sync.{mode}.b32 $0, $1, $2, {own << 8 | 31}, -1;", [I32], [value, lane])[0]
 
     if type_ == F32:
         return b.bitcast(word(b.bitcast(x, I32)), F32)
@@ -115,7 +116,12 @@ def _convert(cx: Context, op: tiles.ConvertLayout) -> None:
     images = {dim: conversion.images(dim) for dim in (REGISTER, LANE, WARP)}
     lanes_move = any(i[1] for i in images[REGISTER]) or any(i[1] for i in images[WARP])
     lanes_move |= any(image[1] != 1 << bit for bit, image in enumerate(images[LANE]))
-    other = cx.of_thread(*([i[1] for i in images[dim]] for dim in (LANE, WARP))) if lanes_move else None
+    # Bits of its number that a lane shares with the one that it reads cost no instruction.
+    own = sum(image[1] for bit, image in enumerate(images[LANE]) if image[1] == 1 << bit)
+    elsewhere = [i[1] for dim in (REGISTER, WARP) for i in images[dim]] + [i[1] for i in images[LANE] if i[1] & ~own]
+    own = 0 if any(lane & own for lane in elsewhere) else own
+    others = [i[1] & ~own for i in images[LANE]], [i[1] for i in images[WARP]]
+    other = cx.of_thread(*others) if lanes_move else None
     # Which register is wanted may depend on the lane and the warp: all that are possible are exchanged.
     wanted = cx.of_thread(*([i[0] for i in images[dim]] for dim in (LANE, WARP)))
     varying = [i[0] for dim in (LANE, WARP) for i in images[dim] if i[0]]
@@ -128,7 +134,7 @@ def _convert(cx: Context, op: tiles.ConvertLayout) -> None:
             x = registers[held ^ choice]
             if lanes_move:
                 base = cx.i32(0) if other is None else other
-                x = exchanged(cx, x, "idx", b.xor(base, cx.i32(lane)))
+                x = exchanged(cx, x, "idx", b.xor(base, cx.i32(lane)), own)
             candidates.append(x)
         result = candidates[0]
         for choice, x in zip(choices[1:], candidates[1:]):
