@@ -204,3 +204,28 @@ def test_a_graph_is_launched_by_one_thread_at_once(looking: Driver, monkeypatch:
         inside.append(run)
         run()
     assert (len(looking.launches), looking.launched_graphs) == (4, 2)
+
+
+def test_memory_of_blocks_is_borrowed_for_each_launch(looking: Driver) -> None:
+    run = executable(("u64", "u64"), looking, local_bytes=48)
+    arguments = LaunchArguments((16,), (), 7, 0)
+    stub = run.launch_stub(0, (), {})
+    assert stub is not None
+    enter = ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)(stub.addresses[0])
+    values = (ctypes.c_int64 * 2)(16)
+    for launch in (
+        lambda: run.launch((2, 3, 1), arguments),
+        run.bind((2, 3, 1), arguments),
+        lambda: enter(stub.addresses[1], values, 2, 3, 1, 7),
+    ):
+        looking.lent.clear()
+        launch()
+        ((address, size),) = looking.lent
+        assert size == 48 * 6 and not looking.borrowed
+        assert looking.launches.pop()[1:] == (7, [struct.pack("=Q", n) for n in (16, address, 0, 0)])
+    looking.context += 8  # of another device, of which the stream may be
+    assert enter(stub.addresses[1], values, 2, 3, 1, 7) == 1 and len(looking.lent) == 1
+    looking.context -= 8
+    looking.codes = [2]
+    with pytest.raises(CudaError, match="the launch of kernel"):
+        run.launch((2, 3, 1), arguments)

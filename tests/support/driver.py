@@ -62,6 +62,7 @@ class Driver:
         self.mode = 0  # of captures, for this thread
         self.graphs: dict[int, Graph] = {}
         self.borrowed: dict[int, Any] = {}  # memory by its address
+        self.lent: list[tuple[int, int]] = []  # addresses and sizes, of all that was
         self.pool = ctypes.c_void_p(8192)
         self.cuMemAllocFromPoolAsync, self.cuMemFreeAsync = _BORROW(self._lend), _FREE(self._take_back)
         self.cuStreamIsCapturing = _TWO(self._is_capturing)
@@ -156,6 +157,7 @@ class Driver:
         memory = ctypes.create_string_buffer(size + 128)
         address = ctypes.addressof(memory) + -ctypes.addressof(memory) % 128
         self.borrowed[address] = memory, stream
+        self.lent.append((address, size))
         ctypes.c_uint64.from_address(place).value = address
         return self.codes.pop(0) if self.codes else 0
 
@@ -223,9 +225,11 @@ def executable(
     depths: tuple[int, int] = (0, 0),
     shared: int = 0,
     copier: Any = None,
+    local_bytes: int = 0,
 ) -> MultiVersioned:
     """A kernel with numbers of these formats and maps, and as many parameters added by the compiler as make four. The
-    handles of its variants are their stages. ``copier`` is the kernel that copies arrays."""
+    handles of its variants are their stages. ``copier`` is the kernel that copies arrays. With ``local_bytes`` of a
+    block the last number is the address of those."""
     function: Any = SimpleNamespace(params=[SimpleNamespace(role="scalar")] * len(formats), name="kernel")
 
     def loaded(variant: Constraints, handle: int, **chosen: Any) -> GpuExecutable:
@@ -243,6 +247,6 @@ def executable(
             return copier
         if variant is not None and variant.stages:
             return loaded(variant, variant.stages, shared=100 * variant.stages)
-        return loaded(variant or FIRST, 0, shared=shared, depths=depths)
+        return loaded(variant or FIRST, 0, shared=shared, depths=depths, local_bytes=local_bytes)
 
     return versions(function, make)

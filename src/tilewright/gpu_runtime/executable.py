@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.backends import native
 from tilewright.backends.base import NeedsKernel, NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
-from tilewright.gpu_runtime import driver, launch_code, realign
+from tilewright.gpu_runtime import driver, launch_code, realign, words
 from tilewright.gpu_runtime.abi import NumberPacker, can_pack
 from tilewright.gpu_runtime.artifact import APART, Artifact
 from tilewright.gpu_runtime.constraints import Constraints
@@ -21,7 +21,6 @@ from tilewright.gpu_runtime.launch_code import LAUNCH, Choice, Choices, LaunchCo
 from tilewright.gpu_runtime.launch_errors import FOREIGN, refused
 from tilewright.gpu_runtime.tables import TableMemory, Tables
 from tilewright.gpu_runtime.tensormap import Unmapped
-from tilewright.gpu_runtime.words import COPIER, ENCODING, MISSING
 from tilewright.ir.core import Function, Op
 from tilewright.ir.dtypes import int64
 from tilewright.ir.errors import TileError
@@ -229,8 +228,10 @@ class GpuExecutable:
         if self.artifact.reports:
             raise ValueError("it prints or asserts on a GPU, where Python has to read that after the launch")
         if self.artifact.local_bytes:
-            raise ValueError("it has arrays of its own, for which Python makes memory at each launch")
-        if not can_pack(self.artifact.formats):
+            raise ValueError(
+                "it has arrays of its own: its launches borrow memory, which graphs cannot that are changed"
+            )
+        if not can_pack(self._parameters.formats):
             raise ValueError("it takes a number of 16 or 8 bits; pass a float32")
         if self._parameters.copies:
             raise NeedsVariant(replace(self.constraints, realign=False))
@@ -244,7 +245,7 @@ class GpuExecutable:
         same = [i for i in range(driver.device_count()) if driver.device(i).capability == first]
         choices = Choices((), APART, without=self._without)
         codes = [LaunchCode(self._parameters, self._kernel(i), choices, self.least) for i in same]
-        return launch_code.embedded(name, self.artifact.formats, codes)
+        return launch_code.embedded(name, self._parameters.formats, codes)
 
     def _run(
         self, kept: object, numbers: Any, grid: tuple[int, int, int], stream: int, device: int, launch: Any = None
@@ -254,16 +255,16 @@ class GpuExecutable:
         code, kernel = self._code(device), self._kernel(device)
         queue = functools.partial(code.start, numbers, grid, stream, launch or driver.function("cuLaunchKernelEx"))
         found = queue()
-        if found % ENCODING in FOREIGN:
+        if found % words.ENCODING in FOREIGN:
             with kernel.device.current():  # another context was current in this thread, or none
                 found = queue()
-        if found <= COPIER:
-            self._add_copier(code, device, *divmod(COPIER - found, 2))
+        if found <= words.COPIER:
+            self._add_copier(code, device, *divmod(words.COPIER - found, 2))
             return self._run(kept, numbers, grid, stream, device, launch)
-        if found <= MISSING:
-            raise NeedsVariant(code.choices.all[MISSING - found].variant)
-        if found >= ENCODING:
-            raise driver.failure(found % ENCODING, "cuTensorMapEncodeTiled")
+        if found <= words.MISSING:
+            raise NeedsVariant(code.choices.all[words.MISSING - found].variant)
+        if found >= words.ENCODING:
+            raise driver.failure(found % words.ENCODING, "cuTensorMapEncodeTiled")
         if found and 0 not in grid:  # nothing is to be done for a grid without blocks
             raise refused(self._function.name, found, grid, stream, kernel.device)
 

@@ -13,32 +13,14 @@ from typing import Any, NamedTuple
 
 from tilewright.backends.native import Embedded, LaunchStub, embedded_function
 from tilewright.backends.native.body import Body, c_function
-from tilewright.gpu_runtime import driver
+from tilewright.gpu_runtime import driver, words
 from tilewright.gpu_runtime.abi import singles
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.launch_functions import functions
 from tilewright.gpu_runtime.tables import TableMemory
 from tilewright.gpu_runtime.tensormap import MapEncoder, memory_for_nothing
-from tilewright.gpu_runtime.words import (
-    BEHIND_MAP,
-    CHOICE,
-    CHOICES,
-    CONFIG_BYTES,
-    EMPTY,
-    ENTRY,
-    KERNEL,
-    MAP,
-    MEMORY,
-    NEVER,
-    NULL_AT,
-    NUMBER,
-    OWN,
-    ROOM_AT,
-    TABLE,
-    WIDTH_AT,
-    table,
-)
+from tilewright.gpu_runtime.words import table
 from tilewright.ir.gpu_parameters import MAP_BYTES
 
 # CUlaunchConfig: grid, block, shared bytes, stream, attributes, their number. CUlaunchAttribute: id, value.
@@ -65,7 +47,7 @@ class Choice(NamedTuple):
 
     def row(self, number: int, parameters: int) -> list[int]:
         """A ``CHOICE`` of this number, whose parameters are in the table at an address."""
-        number = OWN if self.variant is None else number
+        number = words.OWN if self.variant is None else number
         if self.joined is None:
             return [number, 0, 0, 1, 1, 1, self.most, parameters]
         return [number, 0, math.prod(self.joined), *self.joined, self.busy, parameters]
@@ -90,7 +72,7 @@ class Choices:
         self._rows = table(choice.row(i, place) for i, (choice, place) in enumerate(zip(self.all, at)))
         self._rows[0] = len(choices)
         self._others: dict[int, LaunchCode] = {}
-        self.words = CHOICES.packed(rows=addressof(self._rows), processors=processors, joined=math.prod(joined))
+        self.words = words.CHOICES.packed(rows=addressof(self._rows), processors=processors, joined=math.prod(joined))
 
     def variant(self, grid: Blocks, values: Sequence[Any] = ()) -> Constraints | None:
         """The one for a launch with ``values``, where they are known; None for the kernel itself."""
@@ -99,11 +81,11 @@ class Choices:
             if known is not None:
                 known[i] = values[i]
         found = _choose()(self.words, known, *grid)
-        return None if found == OWN else self.all[found].variant
+        return None if found == words.OWN else self.all[found].variant
 
     def add(self, i: int, variant: LaunchCode) -> None:
         """Let launches that need it take the ``variant`` of choice ``i``."""
-        self._others[i], self._rows[1 + i * len(CHOICE) + CHOICE.index("kernel")] = variant, variant.address
+        self._others[i], self._rows[words.CHOICE.place_in_table(i, "kernel")] = variant, variant.address
 
 
 class ParameterLayout:
@@ -112,10 +94,10 @@ class ParameterLayout:
     def __init__(self, artifact: Artifact) -> None:
         binary = artifact.binary
         self.artifact = artifact
-        self.added = [ROOM_AT] * bool(artifact.local_bytes) + [WIDTH_AT] * (artifact.blocks_of_cta > 1)
+        self.added = [words.ROOM_AT] * bool(artifact.local_bytes) + [words.WIDTH_AT] * (artifact.blocks_of_cta > 1)
         self.formats = artifact.formats[: len(artifact.formats) - len(self.added)]  # of what launches give
         self.maps = [MapEncoder(d, box) for d, box in zip(artifact.descriptors, binary.descriptors)]
-        self.copies = any(encoder.copied != NEVER for encoder in self.maps)
+        self.copies = any(encoder.copied != words.NEVER for encoder in self.maps)
         self.pairs = any(d.pairs for d in artifact.descriptors)  # clusters of 2, where the grid's width is even
         self.ctas = binary.num_ctas * artifact.ctas_of_block  # of a block of the grid
         beside = binary.dependent_launch and driver.version() >= _PROGRAMMATIC_IN_GRAPHS
@@ -127,10 +109,10 @@ class ParameterLayout:
     def sources(self) -> Iterable[int]:
         """Where a launch finds each parameter."""
         tables = {table.index for table in self.artifact.tables if table.by_value}
-        places = [(8 * i, TABLE if i in tables else NUMBER) for i in range(len(self.formats))]
-        places += [(at, MEMORY) for at in self.added]
-        places += [(MAP_BYTES * (i + 1), MEMORY) for i in range(len(self.maps))]
-        places += [(NULL_AT, MEMORY)] * self.artifact.hidden
+        places = [(8 * i, words.TABLE if i in tables else words.NUMBER) for i in range(len(self.formats))]
+        places += [(at, words.MEMORY) for at in self.added]
+        places += [(MAP_BYTES * (i + 1), words.MEMORY) for i in range(len(self.maps))]
+        places += [(words.NULL_AT, words.MEMORY)] * self.artifact.hidden
         return [offset << 2 | where for offset, where in places]
 
     def configuration(self) -> Sequence[int]:
@@ -164,7 +146,7 @@ class LaunchCode:
             "extent": table([_extent(artifact.grid_extent)] if artifact.grid_extent else []),
         }
         borrows = kernel is not None and (layout.copies or artifact.local_bytes)
-        words = KERNEL.packed(
+        known = words.KERNEL.packed(
             handle=0 if kernel is None else kernel.handle.value or 0,
             encode=driver.address("cuTensorMapEncodeTiled") if layout.maps else 0,
             nothing=0,
@@ -177,21 +159,21 @@ class LaunchCode:
             room=artifact.local_bytes,
             **(_lender(kernel.device) if borrows and kernel is not None else dict.fromkeys(_LENDER, 0)),
         )
-        self._words = (ctypes.c_uint64 * (len(words) + CONFIG_BYTES // 8))(*words, *layout.configuration())
+        self._words = (ctypes.c_uint64 * (len(known) + words.CONFIG_BYTES // 8))(*known, *layout.configuration())
         self.address = addressof(self._words)
         self._start = _STARTED(functions().address("start"))
         self._maps, self._kept = tables["maps"], [tables, layout, kernel]
 
     def add_copier(self, i: int, aligned: bool, copier: LaunchCode) -> None:
         """Let launches copy the array of map ``i``, ``aligned`` or not, by a kernel."""
-        self._maps[1 + i * (len(MAP) + BEHIND_MAP) + MAP.index("aligned" if aligned else "copier")] = copier.address
+        self._maps[words.MAP.place_in_table(i, "aligned" if aligned else "copier", words.BEHIND_MAP)] = copier.address
         self._kept.append(copier)
 
     def start(self, values: Any, grid: Blocks, stream: int, launch: Any) -> int:
         """What machine code gives, from Python."""
         found = int(self._start(self.address, launch, values, *grid, stream))
-        if found == EMPTY and self.device is not None:
-            self._words[KERNEL.index("nothing")] = memory_for_nothing(self.device.index)
+        if found == words.EMPTY and self.device is not None:
+            self._words[words.KERNEL.index("nothing")] = memory_for_nothing(self.device.index)
             return self.start(values, grid, stream, launch)
         return found
 
@@ -215,8 +197,8 @@ def launch_stub(code: LaunchCode, formats: Sequence[str], lists: Mapping[int, Ta
     """The entry of a kernel with parameters of these ``formats``. ``lists`` has, for the parameters that are tables by
     value, the memory of one that differs by addresses."""
     described = [memory.described(8 * i) for i, memory in lists.items()]
-    tables = table(words for words, _ in described), table((8 * i,) for i in singles(formats))
-    entry = ENTRY.packed(
+    tables = table(row for row, _ in described), table((8 * i,) for i in singles(formats))
+    entry = words.ENTRY.packed(
         launch=driver.address("cuLaunchKernelEx"),
         kernel=code.address,
         singles=addressof(tables[1]),

@@ -8,36 +8,10 @@ from typing import Any
 from tilewright.backends import native
 from tilewright.backends.native.body import Body
 from tilewright.backends.native.code import machine_code
+from tilewright.gpu_runtime import words
 from tilewright.gpu_runtime.driver import INVALID_CONTEXT
 from tilewright.gpu_runtime.map_functions import array_at, map_functions
-from tilewright.gpu_runtime.words import (
-    ARRAY,
-    BEHIND_MAP,
-    BOUND,
-    CHOICE,
-    CHOICES,
-    CONFIG_BYTES,
-    ENTRY,
-    EXTENT,
-    KERNEL,
-    LIST,
-    MAP,
-    MEMORY,
-    MISSING,
-    NULL_AT,
-    OWN,
-    PATCH,
-    PYTHON,
-    ROOM_AT,
-    TABLE,
-    UNCOPIED,
-    UNMAPPED,
-    WIDTH_AT,
-    Record,
-    Variable,
-    Word,
-    value_at,
-)
+from tilewright.gpu_runtime.words import Record, Variable, Word, value_at
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES
 
 _STREAM, _COUNT = 32, 48  # of CUlaunchConfig: where the stream is, and the number of attributes
@@ -67,7 +41,7 @@ def functions() -> Any:
 
 def _enter() -> str:
     body = Body()
-    entry = Record(body, "%entry", ENTRY)
+    entry = Record(body, "%entry", words.ENTRY)
     state = body.op(f"call ptr {entry.load('save')}()")
     code = body.op(f"call i32 @queue(ptr %entry, {_TAKEN})")
     body.do(f"call void {entry.load('restore')}(ptr {state})")
@@ -76,11 +50,11 @@ def _enter() -> str:
 
 def _queue() -> str:
     body = Body()
-    entry = Record(body, "%entry", ENTRY)
+    entry = Record(body, "%entry", words.ENTRY)
     with entry.each("singles", ("offset",)) as (_, single):  # numbers beyond the range of float32 become infinite
         place = body.element("%values", single["offset"])
         body.store("float", body.op("fptrunc double", f"{body.load('double', place)} to float"), place)
-    with entry.each("lists", LIST) as (_, described):
+    with entry.each("lists", words.LIST) as (_, described):
         _fill(body, entry, described)
     kernel, launch = entry.load("kernel"), entry.load("launch")
     code = Word(body, body.op(f"call i64 @start(ptr {kernel}, ptr {launch}, {_TAKEN})"))
@@ -97,7 +71,7 @@ def _fill(body: Body, entry: Record, described: Record) -> None:
     to, source = body.element(copy, begin), body.element(described.load("source"), begin)
     body.op(f"call ptr {entry.load('copy')}(ptr {to}, ptr {source}, i64 {described['size']})")
     for table_of in ("words", "maps"):
-        with described.each(table_of, PATCH) as (_, patch):
+        with described.each(table_of, words.PATCH) as (_, patch):
             address = body.load("i64", body.element(rows, patch["row"]))
             target = body.element(copy, patch["target"])
             if table_of == "words":
@@ -109,18 +83,18 @@ def _fill(body: Body, entry: Record, described: Record) -> None:
 
 def _start() -> str:
     body = Body()
-    kernel = Record(body, "%kernel", KERNEL)
+    kernel = Record(body, "%kernel", words.KERNEL)
     _define_width(body, kernel)
-    with kernel.each("bounds", BOUND) as (_, bound):
+    with kernel.each("bounds", words.BOUND) as (_, bound):
         body.unless(value_at(body, bound["offset"]) < bound["least"], "no")
     choices, chosen = kernel.load("choices"), Variable(body)
     with body.when(body.op("icmp ne ptr", choices, "null")):
         chosen.set(body.op(f"call i64 @choose(ptr {choices}, ptr %values, {_GRID})"))
-        body.unless(chosen.value.differs(OWN), "other")
+        body.unless(chosen.value.differs(words.OWN), "other")
     body.require_object(kernel.load("handle"))
     count = kernel.count("maps")
-    body.do(f"%arrays = alloca [{8 * len(ARRAY)} x i8], i64 {count}, align 8")
-    with kernel.each("maps", MAP, BEHIND_MAP) as (i, described):
+    body.do(f"%arrays = alloca [{8 * len(words.ARRAY)} x i8], i64 {count}, align 8")
+    with kernel.each("maps", words.MAP, words.BEHIND_MAP) as (i, described):
         array = array_at(body, i).address
         body.do(f"call void @array(ptr {described.address}, ptr %values, ptr {array})")
     room, size, error = (Variable(body) for _ in range(3))
@@ -130,15 +104,15 @@ def _start() -> str:
     code = Word(body, body.op(f"call i64 @prepared(ptr %kernel, ptr %launch, {given})"))
     with body.when(room.value.differs(0)):
         body.op(f"call i32 {kernel.load('free')}(i64 {room.value}, i64 %stream)")
-    body.unless(code.equals(UNMAPPED), "unmapped")
+    body.unless(code.equals(words.UNMAPPED), "unmapped")
     body.do(f"ret i64 {code}")
     for label, behind in (("uncopied", 0), ("unmapped", 1)):
         body.label(label)
-        chosen.set(Record(body, choices, CHOICES).count("rows") + behind)
+        chosen.set(Record(body, choices, words.CHOICES).count("rows") + behind)
         body.jump("other")
     body.label("other")  # what a variant needs itself, it says when Python launches it
-    variant = Record(body, choices, CHOICES).row("rows", chosen.value, CHOICE).load("kernel")
-    missing = Variable(body, Word(body, MISSING) - chosen.value)
+    variant = Record(body, choices, words.CHOICES).row("rows", chosen.value, words.CHOICE).load("kernel")
+    missing = Variable(body, Word(body, words.MISSING) - chosen.value)
     body.unless(body.op("icmp eq ptr", variant, "null"), "missing")
     code = Word(body, body.op(f"call i64 @start(ptr {variant}, ptr %launch, {_TAKEN})"))
     body.unless(code < 0, "missing")
@@ -150,7 +124,7 @@ def _start() -> str:
         body.label(label)
         body.do(f"ret i64 {number}")
     given = _TAKEN.replace("%x", "%width")
-    return body.named(f"i64 @start(ptr %kernel, ptr %launch, {given})", f"no:\nret i64 {PYTHON}")
+    return body.named(f"i64 @start(ptr %kernel, ptr %launch, {given})", f"no:\nret i64 {words.PYTHON}")
 
 
 def _borrow(body: Body, kernel: Record, room: Variable, size: Variable, error: Variable) -> None:
@@ -158,7 +132,7 @@ def _borrow(body: Body, kernel: Record, room: Variable, size: Variable, error: V
     ``foreign`` in a context of another device, of which the stream may be."""
     blocks = _blocks(body)
     size.set(body.op(f"call i64 @place(ptr %kernel, ptr %arrays, i64 {blocks})"))
-    body.unless(size.value.equals(UNCOPIED), "uncopied")
+    body.unless(size.value.equals(words.UNCOPIED), "uncopied")
     error.set(size.value)
     body.unless(size.value < 0, "failed")
     more = size.value + kernel["room"] * blocks
@@ -176,13 +150,13 @@ def _prepared() -> str:
     """``start`` with everything found out: the arrays of maps, and memory for copies of ``size`` bytes, and the kernel
     behind them."""
     body = Body()
-    kernel = Record(body, "%kernel", KERNEL)
+    kernel = Record(body, "%kernel", words.KERNEL)
     rooms = kernel.count("maps") + 1
     memory = body.op(f"alloca [{MAP_BYTES} x i8],", f"i64 {rooms}", f"align {MAP_ALIGNMENT}")
-    for at, value in ((WIDTH_AT, "%x"), (NULL_AT, 0), (ROOM_AT, Word(body, "%room") + "%size")):
+    for at, value in ((words.WIDTH_AT, "%x"), (words.NULL_AT, 0), (words.ROOM_AT, Word(body, "%room") + "%size")):
         body.store("i64", value, memory, at)
     encode, failed = kernel.load("encode"), Variable(body)
-    with kernel.each("maps", MAP, BEHIND_MAP) as (i, described):
+    with kernel.each("maps", words.MAP, words.BEHIND_MAP) as (i, described):
         array, to = array_at(body, i), body.element(body.at(memory, MAP_BYTES), i, MAP_BYTES)
         array["base"] = array["base"] + array["moved"] * "%room"
         given = f"ptr {described.address}, ptr {array.address}, ptr {to}, i64 {kernel['nothing']}"
@@ -204,7 +178,7 @@ def _prepared() -> str:
 def _define_width(body: Body, kernel: Record) -> None:
     """Let ``%x`` be the ``%width`` of the grid, or what a parameter says; where that is none, go to ``done``."""
     width = Variable(body, "%width")
-    with kernel.each("extent", EXTENT) as (_, extent):
+    with kernel.each("extent", words.EXTENT) as (_, extent):
         factor, addend = (extent[name].as_i32() for name in ("factor", "addend"))
         number = body.load("i32", body.element("%values", extent["offset"]))
         number = body.op("add i32", body.op("mul i32", number, factor), addend)
@@ -220,16 +194,16 @@ def _parameters(body: Body, kernel: Record, memory: str) -> str:
     with kernel.each("parameters", ("source",)) as (i, parameter):
         source = parameter["source"]
         kind = source & 3
-        base = kind.equals(MEMORY).choose(memory, "%values", "ptr")
+        base = kind.equals(words.MEMORY).choose(memory, "%values", "ptr")
         place = body.element(str(base), source >> 2)
-        found = kind.equals(TABLE).choose(body.load("ptr", place), place, "ptr")
+        found = kind.equals(words.TABLE).choose(body.load("ptr", place), place, "ptr")
         body.store("ptr", found, body.element(pointers, i, 8))
     return pointers
 
 
 def _configuration(body: Body, kernel: Record) -> str:
-    config, known, blocks = body.stack(f"[{CONFIG_BYTES} x i8]"), kernel.end(), kernel["blocks"]
-    for at in range(0, CONFIG_BYTES, 8):
+    config, known, blocks = body.stack(f"[{words.CONFIG_BYTES} x i8]"), kernel.end(), kernel["blocks"]
+    for at in range(0, words.CONFIG_BYTES, 8):
         body.store("i64", body.load("i64", known, at), config, at)
     body.store("i64", "%stream", config, _STREAM)
     x, y, z = (Word(body, f"%{axis}") // kernel[axis] for axis in "xyz")
@@ -246,9 +220,9 @@ def _configuration(body: Body, kernel: Record) -> str:
 
 def _choose() -> str:
     body = Body()
-    choices, found, suits = Record(body, "%choices", CHOICES), Variable(body), body.stack("i1")
+    choices, found, suits = Record(body, "%choices", words.CHOICES), Variable(body), body.stack("i1")
     number, known = _blocks(body) // choices["joined"], body.op("icmp ne ptr", "%values", "null")
-    with choices.each("rows", CHOICE) as (_, row):
+    with choices.each("rows", words.CHOICE) as (_, row):
         found.set(row["number"])
         none = row.count("parameters").equals(0)
         body.store("i1", none.choose(number <= row["limit"], known, "i1"), suits)
@@ -258,7 +232,7 @@ def _choose() -> str:
         with body.when(row["joined"].differs(0)):
             body.store("i1", _joins(body, row, choices["processors"]), suits)
         body.unless(body.load("i1", suits), "found")
-    end = f"ret i64 {OWN}\nfound:\n%first = load i64, ptr {found.address}\nret i64 %first"
+    end = f"ret i64 {words.OWN}\nfound:\n%first = load i64, ptr {found.address}\nret i64 %first"
     return body.named(f"i64 @choose(ptr %choices, ptr %values, {_GRID})", end)
 
 

@@ -8,21 +8,10 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.gpu_runtime import driver
+from tilewright.gpu_runtime import driver, words
 from tilewright.gpu_runtime.launch_functions import functions
 from tilewright.gpu_runtime.realign import WORTH_TRANSPOSING, Kind
-from tilewright.gpu_runtime.words import (
-    AXIS,
-    EMPTY,
-    ENCODING,
-    MAP,
-    MOST_AXES,
-    NEVER,
-    TRANSPOSED,
-    UNALIGNED,
-    UNMAPPED,
-    table,
-)
+from tilewright.gpu_runtime.words import table
 from tilewright.ir.gpu_parameters import WRAP, Descriptor
 
 # TTIR element type -> CUtensorMapDataType. Small floats travel as bytes.
@@ -53,12 +42,12 @@ class MapEncoder:
 
     def __init__(self, d: Descriptor, box: Mapping[str, Any]) -> None:
         rank, item = len(d.axes), box["elem_size"]
-        words = ctypes.c_uint32 * rank
-        self._box, self._steps = words(*reversed(box["block_size"])), words(*[1] * rank)
-        self.copied = TRANSPOSED if d.transposed else UNALIGNED if d.needs_realign else NEVER
+        numbers = ctypes.c_uint32 * rank
+        self._box, self._steps = numbers(*reversed(box["block_size"])), numbers(*[1] * rank)
+        self.copied = words.TRANSPOSED if d.transposed else words.UNALIGNED if d.needs_realign else words.NEVER
         self.kind = Kind(item, d.transposed)  # of a copy, but for how that is aligned
         axes = [[*_number(d.shape[a], 1), *_number(d.strides[a], item)] for a in d.axes[::-1]]
-        described = MAP.packed(
+        described = words.MAP.packed(
             element=_TFLOAT32 if d.rounds else _TYPES.get(d.element, 0),
             rank=rank,
             base=0 if d.listed else 8 * d.base,
@@ -75,7 +64,7 @@ class MapEncoder:
             copier=0,
             aligned=0,
         )
-        self.words = [*described, *itertools.chain(*axes), *[0] * len(AXIS) * (MOST_AXES - rank)]
+        self.words = [*described, *itertools.chain(*axes), *[0] * len(words.AXIS) * (words.MOST_AXES - rank)]
 
     def encode(self, address: int, row: int, device: int) -> None:
         """Write the map of a listed array, whose ``row`` is at an address. Unmapped where there is none."""
@@ -83,13 +72,13 @@ class MapEncoder:
         while True:
             at = ctypes.addressof(described) + 8
             code = _map()(driver.address("cuTensorMapEncodeTiled"), at, row, address, nothing)
-            if code != EMPTY:
+            if code != words.EMPTY:
                 break
             nothing = memory_for_nothing(device)
-        if code == UNMAPPED:
+        if code == words.UNMAPPED:
             raise Unmapped
         if code:
-            raise driver.failure(code % ENCODING, "cuTensorMapEncodeTiled")
+            raise driver.failure(code % words.ENCODING, "cuTensorMapEncodeTiled")
 
 
 @functools.cache

@@ -22,6 +22,10 @@ class Fields(tuple[str, ...]):
         assert set(values) == set(self)
         return _words([values[name] for name in self])
 
+    def place_in_table(self, row: int, name: str, behind: int = 0) -> int:
+        """Which word of a table of such rows, with so many words ``behind`` each, this one of a row is."""
+        return 1 + row * (len(self) + behind) + self.index(name)
+
 
 def _words(numbers: Sequence[int]) -> Any:
     return (ctypes.c_uint64 * len(numbers))(*numbers)
