@@ -290,7 +290,7 @@ def test_right_operands_are_kept_as_instructions_want_them(kind: str, monkeypatc
     if floating:
         a, b, expected = a.astype(ml_dtypes.bfloat16), b.astype(ml_dtypes.bfloat16), expected.astype(np.float32)
     c = np.ones_like(expected)
-    ct.launch(None, (3, 2), _product_kernel(), (a, b, c, 32, 128, 128), backend="cpu")
+    ct.launch(None, (2, 2), _product_kernel(), (a, b, c, 64, 128, 128), backend="cpu")
     np.testing.assert_array_equal(c, expected)
     assert "tw.mma.interleave." in texts[0]
 
@@ -319,7 +319,8 @@ def test_the_instruction_is_selected() -> None:
     assert "dpbf16ps" not in assemble(lower(optimize(function), processor).text, processor)
     for tiles, wanted in ((False, "vdpbf16ps"), (True, "tdpbf16ps")):
         chosen = _with_dot(processor, tiles=tiles)
-        assert wanted in assemble(lower(optimize(function), chosen).text, chosen)
+        text = assemble(lower(optimize(function), chosen).text, chosen)
+        assert wanted in text and "prefetchw" in text  # lines of the result
     x, y, out = np.zeros((64, 64), np.int8), np.zeros((64, 64), np.uint8), np.zeros((64, 64), np.int32)
     function = specialization(_product_kernel(), (x, y, out, 16, 64, 64), "cpu").function
     for tiles, wanted in ((False, "vpdpbusd"), (True, "tdpbsud")):

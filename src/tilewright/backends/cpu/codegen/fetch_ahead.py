@@ -97,8 +97,12 @@ def fetch(
     """Fetch what is ``distance`` bytes after the vector ``at``, once for each line, into the first or second cache."""
     if at.step != 1 or (position[-1].pattern or (0,))[0] * storage_bytes(tile.dtype) % LINE:
         return
-    ahead = builder.inttoptr(builder.add(at.address, distance), lanes.POINTER)
-    arguments = [ahead, *(ir.Constant(I32, n) for n in (0, 4 - cache, 1))]  # to read, how near, data
+    prefetch(builder, builder.inttoptr(builder.add(at.address, distance), lanes.POINTER), cache=cache)
+
+
+def prefetch(builder: ir.IRBuilder, pointer: ir.Value, *, write: bool = False, cache: int = 2) -> None:
+    """Fetch what is going to be read there, or written, into the first or second cache."""
+    arguments = [pointer, *(ir.Constant(I32, n) for n in (int(write), 4 - cache, 1))]  # how near, data
     call_external(builder, "llvm.prefetch.p0", ir.VoidType(), arguments)
 
 

@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.index import Index
+from tilewright.backends.cpu.codegen.mma_kernel import fetch_line
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.loops.dot import LANES, VECTORS, DotInstruction, Product
 from tilewright.backends.external import call_external
@@ -26,8 +27,8 @@ _WORDS = ir.VectorType(I32, LANES)
 class DotKernel:
     """Emits the body of ``function(x, y, out, work, x_row)``, which adds x @ y to out.
 
-    The last is the distance of the rows of x. bfloat16 is kept as float32 in y, and in x where that is ``widened``.
-    Where y is ``interleaved``, a function with ``emit_interleave`` has written it.
+    The last is the distance of the rows of x; the numbers of ``Stored`` may follow. bfloat16 is kept as float32 in y,
+    and in x where that is ``widened``. Where y is ``interleaved``, a function with ``emit_interleave`` has written it.
     """
 
     most_vectors, most_rows = VECTORS, _ROWS
@@ -35,7 +36,7 @@ class DotKernel:
     def __init__(
         self, function: ir.Function, dot: DotInstruction, p: Product, *, widened: bool, interleaved: bool
     ) -> None:
-        self.x, self.y, self.out, self.work, self.x_row = function.args
+        self.x, self.y, self.out, self.work, self.x_row, *self.stored = function.args
         self.function, self.dot = function, dot
         self.m, self.n, self.k = p.m, p.n, p.k
         # Where all panels lie, one behind the other; None where each takes the place of the one before.
@@ -54,6 +55,11 @@ class DotKernel:
     def columns(self) -> int:
         return self.vectors * LANES
 
+    @property
+    def rows_first(self) -> bool:
+        """Whether some rows are multiplied with all columns, and not some columns with all rows."""
+        return False
+
     def emit(self) -> None:
         builder = TextBuilder(self.function.append_basic_block("entry"))
         nest = Nest(builder)
@@ -62,10 +68,12 @@ class DotKernel:
             self._copy_left(nest)
         if self.flip:
             self._sum_rows(nest)
+        row: Index = nest.begin(self.m, self.rows) if self.rows_first and self.m > self.rows else 0
         column = nest.begin(self.n, self.columns) if self.n > self.columns else 0
         if self.panels is None:
             self._pack_panel(nest, column)
-        row = nest.begin(self.m, self.rows) if self.m > self.rows else 0
+        if not self.rows_first and self.m > self.rows:
+            row = nest.begin(self.m, self.rows)
         self._rows(nest, row, column)
         nest.close()
         self.end(builder)
@@ -149,6 +157,7 @@ class DotKernel:
             line = index.mul(builder, index.add(builder, row, i), self.n)
             start = index.add(builder, line, column)
             pointers.append([self._at(nest, self.out, start, I32, j * LANES) for j in range(self.vectors)])
+        self._fetch_stored(nest, row, column)
         accumulators = [[builder.load(p, align=4, typ=self.total) for p in line] for line in pointers]
         if self.flip:
             for i, line in enumerate(accumulators):
@@ -166,6 +175,11 @@ class DotKernel:
         for line, addresses in zip(accumulators, pointers):
             for value, address in zip(line, addresses):
                 nest.builder.store(value, address, align=4)
+
+    def _fetch_stored(self, nest: Nest, row: Index, column: Index) -> None:
+        """Have the lines fetched that these rows and columns of the result are going to be stored to."""
+        for i in range(self.rows if self.stored else 0):
+            fetch_line(nest, self.stored, index.add(nest.builder, row, i), column, self.columns, I32)
 
     def _step(
         self, nest: Nest, start: tuple[Index, Index], group: Index, accumulators: list[list[ir.Value]]

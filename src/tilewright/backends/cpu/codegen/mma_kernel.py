@@ -10,6 +10,7 @@ from llvmlite import ir
 from tilewright.backends.branches import choose
 from tilewright.backends.cpu.codegen import index, lanes, transpose
 from tilewright.backends.cpu.codegen.buffers import Buffer, element_type
+from tilewright.backends.cpu.codegen.fetch_ahead import LINE, prefetch
 from tilewright.backends.cpu.codegen.index import Index, as_value
 from tilewright.backends.cpu.codegen.lanes import integers
 from tilewright.backends.cpu.codegen.nest import Nest
@@ -24,7 +25,6 @@ from tilewright.records import NamedTuple
 
 _VECTORS = 8  # of one row: some more multiply-adds than are under way at a time
 _ROWS_AHEAD = 16  # that rows in arrays are fetched ahead, as by copies of them
-_LINE = 64  # bytes
 UNROLL = 4  # steps of k per iteration of the inner loop: the fastest of 1 to 8, benchmarks/results/constants.md
 
 
@@ -193,19 +193,11 @@ class Kernel:
         start = [self._start(nest, row, i, column, line) for i, line in enumerate(out)]
         if self.stored:
             for i in range(rows):
-                self._fetch_line(nest, index.add(nest.builder, row, i), column)
+                fetch_line(nest, self.stored, index.add(nest.builder, row, i), column, self.block.columns, self.type)
         accumulators = self._sum(nest, row, column, start)
         for line, pointers in zip(accumulators, out):
             for value, pointer in zip(line, pointers):
                 nest.builder.store(self._finished(nest, value), pointer, align=4)
-
-    def _fetch_line(self, nest: Nest, row: Index, column: Index) -> None:
-        """Have the lines fetched that what is computed of ``row`` is going to be stored to."""
-        builder, (first, distance), item = nest.builder, self.stored, 8 if self.type == F64 else 4
-        start = builder.add(first, as_value(index.mul(builder, row, distance)))
-        start = builder.add(start, as_value(index.mul(builder, column, item)))
-        for at in range(0, self.block.columns * item, _LINE):
-            prefetch(builder, builder.inttoptr(builder.add(start, I64(at)), ir.PointerType()), write=True)
 
     def _start(self, nest: Nest, row: Index, i: int, column: Index, pointers: Sequence[ir.Value]) -> list[ir.Value]:
         """What the accumulators of a row start from."""
@@ -335,10 +327,13 @@ class RowsKernel(Kernel):
         return found
 
 
-def prefetch(builder: ir.IRBuilder, pointer: ir.Value, *, write: bool = False) -> None:
-    """Fetch what is going to be read there, or written, into the second cache."""
-    arguments = [pointer, ir.Constant(I32, int(write)), ir.Constant(I32, 2), ir.Constant(I32, 1)]
-    call_external(builder, "llvm.prefetch.p0", ir.VoidType(), arguments)
+def fetch_line(nest: Nest, stored: Sequence[ir.Value], row: Index, column: Index, columns: int, type_: ir.Type) -> None:
+    """Have the lines fetched that so many columns of a row are going to be stored to: see ``Stored``."""
+    builder, (first, distance), item = nest.builder, stored, 8 if type_ == F64 else 4
+    start = builder.add(first, as_value(index.mul(builder, row, distance)))
+    start = builder.add(start, as_value(index.mul(builder, column, item)))
+    for at in range(0, columns * item, LINE):
+        prefetch(builder, builder.inttoptr(builder.add(start, I64(at)), ir.PointerType()), write=True)
 
 
 class TransposedKernel(Kernel):

@@ -34,6 +34,10 @@ class TileKernel(DotKernel):
 
     most_vectors, most_rows = _SIDE, _SIDE * TILE_ROWS
 
+    @property
+    def rows_first(self) -> bool:
+        return self.panels is not None  # the rows of x lie apart, the panels follow each other
+
     def begin(self, builder: ir.IRBuilder) -> None:
         type_ = ir.ArrayType(I8, len(_CONFIGURATION))
         name = "tw.mma.tiles"
@@ -57,6 +61,7 @@ class TileKernel(DotKernel):
                 accumulators.append((I8(_SIDE * i + j), self._at(nest, self.out, start, I32), I64(4 * self.n)))
         for register in accumulators:
             self._do(builder, "tileloadd64", *register)
+        self._fetch_stored(nest, row, column)
         step = self.dot.per_lane * TILE_ROWS  # elements along k
         k = nest.begin(self.k, step) if self.k > step else 0
         inner, (source, length) = nest.builder, (self.work, self.k) if self.x_widened else (self.x, self.x_row)
