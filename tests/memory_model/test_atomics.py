@@ -304,3 +304,24 @@ def test_views_add_floats(dtype: DType) -> None:
     x = np.zeros(13, dtype.storage)
     ct.launch(None, (16,), kernel, (x, 16))
     assert (x == 256).all()
+
+
+@pytest.mark.parametrize("start", [0, 1, 2, 4])
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64], ids=str)
+def test_rows_of_floats_that_blocks_add_to(backend: str, dtype: DType, start: int) -> None:
+    """From any element on, and no whole number of what is swapped at once."""
+
+    @ct.kernel
+    def kernel(x, index, update, rounds):
+        b, o = ct.bid(0), ct.arange(64, dtype=ct.int32)
+        for r in range(rounds):
+            ct.atomic_add(x, (ct.gather(index, (b, r)), o), ct.gather(update, (b, r, o)))
+
+    blocks, rounds = SIZES[backend]
+    index = places((blocks, rounds))
+    update = np.random.default_rng(start).integers(-1, 2, (blocks, rounds, 37)).astype(dtype.storage)
+    whole = np.zeros((PLACES, 48), dtype.storage)
+    expected = np.zeros((PLACES, 48))
+    np.add.at(expected[:, start : start + 37], index, update.astype(np.float64))
+    ct.launch(None, (blocks,), kernel, (whole[:, start : start + 37], index, update, rounds))
+    np.testing.assert_array_equal(whole.astype(np.float64), expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -207,3 +208,18 @@ def test_results(kernel: Any) -> None:
     ct.launch(None, (3 if kernel is persistent_softmax else 6,), kernel, (x, out, 4096), backend="cpu")
     wanted = np.exp(x - x.max(1, keepdims=True))
     np.testing.assert_allclose(out, wanted / wanted.sum(1, keepdims=True), rtol=1e-5)
+
+
+@ct.kernel
+def sums_of_blocks(x, out, C: ct.Constant[int]):
+    ct.atomic_add(out, (0, ct.arange(C, dtype=ct.int32)), ct.load(x, (ct.bid(0), 0), (1, C)).reshape((C,)))
+
+
+@pytest.mark.parametrize(("wide", "width"), [(True, 128), (False, 64)])
+def test_floats_are_added_to_lines_that_are_fetched(wide: bool, width: int) -> None:
+    host = target.host()
+    processor = host._replace(features=host.features._replace(wide_swap=wide))
+    function = optimize(specialization(sums_of_blocks, (*arrays(64), 64), "cpu").function)
+    swaps = [line for line in lower(function, processor).text.splitlines() if "cmpxchg" in line]
+    assert max(int(n) for line in swaps for n in re.findall(r", i(\d+) ", line)) == width
+    assert fetches(sums_of_blocks, 64, 64, to_write=True)
