@@ -1,14 +1,16 @@
 """The tests share a disk cache, which keeps the runtime of C++ programs; the C++ standard library is built before the
-first one."""
+first one. Processes of ``tilewright`` are forked, but for those of the tests with ``own_processes``."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import forked
 
 from tilewright.frontend.cpp.toolchain import find_compiler, library_is_built
 
@@ -36,6 +38,18 @@ def standard_library(tmp_path_factory: pytest.TempPathFactory) -> None:
     command = [sys.executable, "-m", "tilewright", "c++", "text.cpp", "-o", "text"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     assert library_is_built()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[forked.Server]:
+    with forked.server() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def forked_processes(request: pytest.FixtureRequest, server: forked.Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.node.get_closest_marker("own_processes") is None:
+        monkeypatch.setattr(subprocess, "run", server.run)
 
 
 @pytest.fixture

@@ -129,7 +129,8 @@ class CtaInterpreter(interpreter.BlockInterpreter):
     def record(self, op: Op, pointers: Pointers, size: int, threads: Array, *, writing: bool) -> None:
         """Tell the shadow of global memory about an access through a rank-1 tile of pointers that was made."""
         allocation = pointers.allocation
-        for number in np.unique(allocation).tolist():
+        first = allocation[:1]
+        for number in (first if (allocation == first).all() else np.unique(allocation)).tolist():
             if number < 0:
                 continue  # made from an integer
             chosen = allocation == number

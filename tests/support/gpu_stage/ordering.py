@@ -54,21 +54,22 @@ class HappensBefore:
         self.clocks = clocks
         self._written = np.zeros((clocks.count, size), np.int64)
         self._read = np.zeros((clocks.count, size), np.int64)
+        self._last = np.zeros(clocks.count, np.int64)  # when each side had its last access
 
     def read(self, op: Op, addresses: Array) -> None:
         """Fault when another side wrote, as far as this one knows, at the same time."""
         self._check(op, addresses, self._written, "wrote")
-        self._read[self.clocks.side, addresses] = self.clocks.now
+        self._read[self.clocks.side, addresses] = self._last[self.clocks.side] = self.clocks.now
 
     def write(self, op: Op, addresses: Array) -> None:
         """Fault when another side accessed, as far as this one knows, at the same time."""
         self._check(op, addresses, self._written, "wrote")
         self._check(op, addresses, self._read, "reads")
-        self._written[self.clocks.side, addresses] = self.clocks.now
+        self._written[self.clocks.side, addresses] = self._last[self.clocks.side] = self.clocks.now
 
     def _check(self, op: Op, addresses: Array, times: Array, did: str) -> None:
         side = self.clocks.side
-        for other in range(self.clocks.count):
+        for other in np.flatnonzero(self._last > self.clocks.known[side]).tolist():
             if other != side:
                 unknown = times[other, addresses] > self.clocks.known[side, other]
                 if unknown.any():

@@ -22,12 +22,13 @@ class Shadow:
 
     def __init__(self, size: int, memory: str) -> None:
         self.memory = memory
-        self.epoch = self.group_epoch = 0
+        self.epoch = 1  # bytes that nobody has accessed were so in epoch 0: memory is zeros until it is touched
+        self.group_epoch = 0
         self.ops: list[Op] = []
         self._numbers: dict[Op, int] = {}
         # Of the last write and the last read: the thread, the epoch, the op, and the epoch of warp groups.
-        self.written = np.full((4, size), -1, np.int32)
-        self.loaded = np.full((4, size), -1, np.int32)
+        self.written = np.zeros((4, size), np.int32)
+        self.loaded = np.zeros((4, size), np.int32)
 
     def advance(self) -> None:
         self.epoch += 1
@@ -53,17 +54,20 @@ class Shadow:
         self.loaded[0, addresses] = threads
         # Where several threads read one byte at once, the last one of them was kept.
         shared = others | (self.loaded[0, addresses] != threads)
-        group = _group_of(threads)
-        alike = ~others | (_group_of(before) == group)
-        several, kept = addresses[shared], np.where(alike, -3 - group, _MANY)[shared]
-        self.loaded[0, several] = kept
-        self.loaded[0, several[self.loaded[0, several] != kept]] = _MANY
+        if shared.any():
+            several, group = addresses[shared], _group_of(threads[shared])
+            alike = ~others[shared] | (_group_of(before[shared]) == group)
+            kept = np.where(alike, -3 - group, _MANY)
+            self.loaded[0, several] = kept
+            self.loaded[0, several[self.loaded[0, several] != kept]] = _MANY
         self.loaded[1, addresses] = self.epoch
         self.loaded[2, addresses] = self.number(op)
         self.loaded[3, addresses] = self.group_epoch
 
-    def _group_done(self, earlier: Array, addresses: Array, threads: Array) -> Array:
+    def _group_done(self, earlier: Array, addresses: Array, threads: Array) -> Array | np.bool_:
         """Where only threads of the same warp group accessed, and it has waited for itself since."""
+        if not self.group_epoch:
+            return np.False_
         thread, epoch = earlier[0, addresses], earlier[3, addresses]
         return (epoch < self.group_epoch) & (_group_of(thread) == _group_of(threads))
 

@@ -17,7 +17,7 @@ from tilewright.ir.ops.gpu.memory import SharedAlloc
 from tilewright.ir.ops.gpu.tma import swizzle_of
 from tilewright.ir.types import SharedType
 
-_NOBODY = -1
+_NOBODY = 0  # allocations and ops in flight are numbered from 1 on: memory is zeros until it is touched
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,9 @@ class SharedMemory:
     def __init__(self, size: int, clocks: Clocks) -> None:
         self.bytes = np.zeros(size, np.uint8)
         self.shadow = Shadow(size, "shared memory")
-        self._holds = np.full(size, _NOBODY, np.int32)  # the allocation through which a byte was written
-        self._arriving = np.full(size, _NOBODY, np.int32)  # the copy that is under way to it
+        self._holds = np.zeros(size, np.int32)  # the allocation through which a byte was written
+        self._arriving = np.zeros(size, np.int32)  # the copy that is under way to it
+        self._under_way = 0  # bytes, how often copies are on their way to them
         self._assigned: dict[Op, int] = {}
         self._end = 0
         self._allocations = 0
@@ -56,6 +57,7 @@ class SharedMemory:
         self.turn_is_free = False  # of warp groups that take turns
         self._unfenced = np.zeros(size, np.bool_)  # written by threads, and not yet seen by TMA
         self._read = np.zeros(size, np.int32)  # how many copies by the TMA unit, and MMA ops in flight, read a byte
+        self._readers = 0
         self._departures: deque[tuple[Op, Array, Array]] = deque()
 
     def allocate(self, op: SharedAlloc) -> Buffer:
@@ -99,7 +101,7 @@ class SharedMemory:
     def begin_copy(self, op: Op, buffer: Buffer, offsets: Array, threads: Array, values: Array) -> None:
         """Issue a copy of ``values``, which arrive when the group of the copy is waited for."""
         addresses = self._written(op, buffer, offsets, threads)
-        self._arriving[addresses] = self.shadow.number(op)
+        self._set_out(op, addresses)
         data = np.ascontiguousarray(values).view(np.uint8).reshape(addresses.shape)
         self._open.append(AsyncCopyUnderWay(op, addresses, threads, data))
 
@@ -123,7 +125,7 @@ class SharedMemory:
         """Complete all but the ``pending`` latest groups. To other threads they are writes at this time."""
         while len(self._groups) > pending:
             for copy in self._groups.popleft():
-                self._arriving[copy.addresses] = _NOBODY
+                self._land(copy.addresses)
                 self.bytes[copy.addresses] = copy.data
                 self.shadow.write(copy.op, copy.addresses, copy.threads)
 
@@ -135,11 +137,19 @@ class SharedMemory:
         self._require_read(op, addresses)
         self.ordering.write(op, addresses)
         self._holds[addresses] = _NOBODY
-        self._arriving[addresses] = self.shadow.number(op)
+        self._set_out(op, addresses)
+
+    def _set_out(self, op: Op, addresses: Array) -> None:
+        self._arriving[addresses] = 1 + self.shadow.number(op)
+        self._under_way += addresses.size
+
+    def _land(self, addresses: Array) -> None:
+        self._arriving[addresses] = _NOBODY
+        self._under_way -= addresses.size
 
     def arrive(self, op: Op, addresses: Array, data: Array, allocation: int) -> None:
         """The copy ``op`` has arrived."""
-        self._arriving[addresses] = _NOBODY
+        self._land(addresses)
         self._holds[addresses] = allocation
         self._unfenced[addresses] = False
         self.bytes[addresses] = data
@@ -174,9 +184,11 @@ class SharedMemory:
     def begin_reading(self, addresses: Array) -> None:
         """Something in flight reads these bytes, until ``end_reading``."""
         self._read[addresses] += 1
+        self._readers += 1
 
     def end_reading(self, addresses: Array) -> None:
         self._read[addresses] -= 1
+        self._readers -= 1
 
     def take(self, buffer: Buffer, size: int) -> None:
         """What the first ``size`` bytes of ``buffer`` held before is gone."""
@@ -191,10 +203,12 @@ class SharedMemory:
         return buffer.offset + offsets[:, None] * size + np.arange(size)
 
     def _require_arrived(self, op: Op, addresses: Array) -> None:
+        if not self._under_way:
+            return
         arriving = self._arriving[addresses]
         if (arriving != _NOBODY).any():
             found: Any = addresses[arriving != _NOBODY][0]
-            copy = self.shadow.ops[int(self._arriving[found])]
+            copy = self.shadow.ops[int(self._arriving[found]) - 1]
             raise Fault(
                 IN_FLIGHT, op, f"accesses byte {found} of shared memory, to which a copy at {copy.loc} is under way"
             )
@@ -204,10 +218,12 @@ class SharedMemory:
         foreign = self._holds[addresses] != buffer.allocation
         if foreign.any():
             byte = int(addresses[foreign][0])
-            what = "nothing was written" if self._holds[byte] < 0 else "something else was written last"
+            what = "nothing was written" if self._holds[byte] == _NOBODY else "something else was written last"
             raise Fault(UNINITIALIZED, op, f"reads byte {byte} of shared memory, where {what}")
 
     def _require_read(self, op: Op, addresses: Array) -> None:
+        if not self._readers:
+            return
         reading = self._read[addresses] > 0
         if reading.any():
             what = "which a copy or an MMA op in flight is reading"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tilewright.cpp.host.simt import Way, code_of
 from tilewright.frontend.cpp.debug_types import Piece
-from tilewright.frontend.cpp.llvm_module import parts_of
+from tilewright.frontend.cpp.llvm_module import Definition, parts_of, with_functions
 from tilewright.frontend.cpp.parameters import ArgumentOffset, argument_offsets, by_value, constant, parameter_type
 
 _TABLE = '@"tw.kernels"'
@@ -62,9 +62,11 @@ def with_stubs(
     noted = (d for d in parts_of(text).declared.values() if d.startswith("declare !dbg "))
     text = _with_lines(text, {line: f"declare {line.split(' ', 3)[3]}" for line in noted})
     count, rows, constants = len(kernels), [], []
+    stubs, functions = {}, parts_of(text).functions
     for i, (symbol, (key, name)) in enumerate(kernels.items()):
         row = f"ptr getelementptr ([{count} x {_ROW}], ptr {_TABLE}, i32 0, i32 {i})"
-        text, parts = _with_stub(text, symbol, row, argument_offsets(written, symbol), pieces.get(symbol))
+        stub, parts = _stub(functions[symbol], row, argument_offsets(written, symbol), pieces.get(symbol))
+        stubs[symbol] = stub
         constants += [
             _string(f"tw.key.{i}", key),
             _string(f"tw.symbol.{i}", symbol),
@@ -79,6 +81,7 @@ def with_stubs(
         numbers = f"i32 {len(parts)}, i32 {int(symbol in simt)}, i32 {bounds.get(symbol, MAX_THREADS)}, "
         numbers += f"i32 {_size_of(shared.get(symbol, '[0 x i8]'))}, i32 {int(symbol in waiting)}"
         rows.append(f"{_ROW} {{ ptr @{_name(symbol)}, {strings}, {numbers}, ptr {code} }}")
+    text = with_functions(text, stubs.keys(), lambda each: stubs[each.name])
     if kernels:
         text = _with_constructor(text, "tw.register")
         constants += [
@@ -112,12 +115,11 @@ def _string(name: str, value: str) -> str:
     return f'@"{name}" = private constant {constant(value)}'
 
 
-def _with_stub(
-    text: str, symbol: str, description: str, where: Sequence[ArgumentOffset], pieces: Sequence[Piece] | None
+def _stub(
+    definition: Definition, description: str, where: Sequence[ArgumentOffset], pieces: Sequence[Piece] | None
 ) -> tuple[str, list[str]]:
-    """``text`` with a stub for a function, and constants of LLVM that say what it hands over: its parameters, which are
-    ``where`` in its arguments, or else the ``pieces`` of these."""
-    definition = parts_of(text).functions[symbol]
+    """A stub for a function, and constants of LLVM that say what it hands over: its parameters, which are ``where`` in
+    its arguments, or else the ``pieces`` of these."""
     addresses, sizes, lines = [], [], []
     for i, parameter in enumerate(definition.parameters):
         type, value = parameter_type(parameter), parameter.split()[-1]
@@ -143,7 +145,7 @@ def _with_stub(
     head = re.sub(r" !dbg !\d+", "", definition.head)  # an inlined launch is where it is called
     stub = "\n".join([head, "tw.entry:", *lines, "}", ""])
     rows = [f"{_PART} {{ i32 {size}, i32 {at.argument}, i32 {at.offset} }}" for size, at, *_ in parts]
-    return text.replace(definition.text, stub, 1), rows
+    return stub, rows
 
 
 def _with_constructor(text: str, function: str) -> str:

@@ -12,6 +12,8 @@ from tilewright.ir.reachable import reachable
 _NAME = re.compile(r'@("[^"]*"|[-\w.$]+)(\(?)')
 _BRACKET = re.compile(r'"[^"]*"|[()]')
 _FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|[^,()]+)')
+_NODE = re.compile(r"^!(\d+) = (.*)$", re.MULTILINE)
+_BEHIND_METADATA = re.compile(r"\n(?!!)")
 _OPEN, _CLOSE = "([{<", ")]}>"
 
 
@@ -87,8 +89,13 @@ class Parts:
     declared: dict[str, str] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)  # all that stands behind a name: variables, aliases
     types: dict[str, str] = field(default_factory=dict)
-    metadata: dict[int, str] = field(default_factory=dict)
     attributes: dict[int, str] = field(default_factory=dict)
+    described: list[str] = field(default_factory=list)  # the lines of metadata, in pieces
+
+    @functools.cached_property
+    def metadata(self) -> dict[int, str]:
+        """The numbered nodes."""
+        return {int(number): value for piece in self.described for number, value in _NODE.findall(piece)}
 
     @functools.cached_property
     def calls(self) -> dict[str, set[str]]:
@@ -116,9 +123,11 @@ def parts_of(text: str) -> Parts:
     """What the module ``text`` has."""
     found, at = Parts(), 0
     while at < len(text):
-        end = text.find("\n", at)
+        first = text[at]
+        last = _BEHIND_METADATA.search(text, at) if first == "!" else None
+        end = text.find("\n", at) if last is None else last.start()
         end = len(text) if end < 0 else end
-        line, first = text[at:end], text[at]
+        line = text[at:end]
         if first == "d" and line.startswith(("define ", "declare ")):
             symbol = _NAME.search(line)
             assert symbol is not None, line
@@ -128,7 +137,9 @@ def parts_of(text: str) -> Parts:
                 found.functions[name] = Definition(text[at : end + 1], symbol[1])
             else:
                 found.declared[name] = line
-        elif first in "@!%a":
+        elif first == "!":
+            found.described.append(line)  # most of a module, which few ask for
+        elif first in "@%a":
             _read(found, line)
         at = end + 1
     return found
@@ -144,8 +155,6 @@ def _read(found: Parts, line: str) -> None:
             how = "".join(f"{word} " for word in words[:kind])
             value = " ".join(words[kind + 1 :])
             found.variables[head[1:].strip('"')] = Variable(line, head[1:], how, words[kind], value)
-    elif line[0] == "!" and head[1:].isdigit():
-        found.metadata[int(head[1:])] = rest
     elif line[0] == "%":
         found.types[head] = rest.removeprefix("type ")
     elif line.startswith("attributes #"):
