@@ -11,6 +11,7 @@ import pytest
 from support.cpp_programs import HEAD, KERNELS, run, run_main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+pytestmark = pytest.mark.own_processes
 
 
 def test_programs_that_are_wrong(tmp_path: Path, environment: dict[str, str]) -> None:

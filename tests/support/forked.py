@@ -61,10 +61,11 @@ class Server:
     ) -> subprocess.CompletedProcess[Any]:
         streams: list[IO[bytes]] = []
         if input is not None:
-            streams.append(files.enter_context(tempfile.TemporaryFile()))
+            streams.append(files.enter_context(tempfile.TemporaryFile()))  # noqa: SIM115 - the stack closes it
             streams[0].write(input.encode() if text else input)
             streams[0].seek(0)
-        said = [files.enter_context(tempfile.TemporaryFile()) for _ in range(2)] if capture_output else []
+        opened = (tempfile.TemporaryFile() for _ in range(2 * capture_output))  # noqa: SIM115
+        said = [files.enter_context(file) for file in opened]
         folder, environment = os.path.abspath(cwd or os.curdir), dict(os.environ if env is None else env)
         request = json.dumps([words[3:], environment, folder]).encode()
         handles = [streams[0].fileno() if streams else 0, *((f.fileno() for f in said) if said else (1, 2))]

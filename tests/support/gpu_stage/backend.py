@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from support.gpu_stage.cluster import Cluster, cluster_of, in_clusters, run_cluster
-from support.gpu_stage.cta import CtaInterpreter
+from support.gpu_stage.cta import SHARED_BYTES, CtaInterpreter
 
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.manager import AnalysisManager
@@ -20,6 +20,7 @@ from tilewright.backends.schedule import Schedule
 from tilewright.ir.core import Function
 from tilewright.ir.gpu_parameters import grid_extent
 from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, GRID_EXTENT, num_warps, verify_gpu
+from tilewright.ir.ops.gpu.memory import SharedAlloc
 from tilewright.ir.printer import print_function
 from tilewright.transforms.gpu.divide_rows import DivideRows
 from tilewright.transforms.gpu.expand_grid_stride_loops import ExpandGridStrideLoops
@@ -40,6 +41,7 @@ class InterpreterExecutable(Executable):
         self.function = function
         self._num_ctas = num_ctas
         self._many = many
+        self._shared = _shared_bytes(function)
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
         """Run every CTA of ``grid``. Fault for what a GPU would do wrong; TileError as on the reference backend."""
@@ -61,7 +63,7 @@ class InterpreterExecutable(Executable):
             self.function,
             grid,
             arguments,
-            lambda index, memory, values: CtaInterpreter(index, grid, memory, values, warps),
+            lambda index, memory, values: CtaInterpreter(index, grid, memory, values, warps, None, self._shared),
         )
 
     def _launch_clusters(self, grid: tuple[int, int, int], arguments: LaunchArguments, warps: int, size: int) -> None:
@@ -69,13 +71,21 @@ class InterpreterExecutable(Executable):
         values = bound_arguments(self.function, memory, arguments)
 
         def maker(index: tuple[int, int, int]) -> Callable[[Cluster], CtaInterpreter]:
-            return lambda cluster: CtaInterpreter(index, grid, memory, values, warps, cluster)
+            return lambda cluster: CtaInterpreter(index, grid, memory, values, warps, cluster, self._shared)
 
         clusters = in_clusters(((index, maker(index)) for index in Schedule().indices(grid)), size)
         run_blocks(((index, run_cluster(ctas, self.function.body)) for index, ctas in clusters), memory)
 
     def stages(self) -> Mapping[str, str]:
         return {"GPU dialect": print_function(self.function)}
+
+
+def _shared_bytes(function: Function) -> int:
+    """The shared memory that the allocations of ``function`` reach, as far as a CTA has so much."""
+    allocations = function.ops_of(SharedAlloc)
+    placed = (op.offset + op.type.bytes for op in allocations if op.offset is not None)
+    others = sum(op.type.bytes + op.alignment for op in allocations if op.offset is None)
+    return min(max([others, *placed]), SHARED_BYTES)
 
 
 class InterpreterBackend(NumpyBackend):

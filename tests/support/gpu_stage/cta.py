@@ -66,12 +66,13 @@ class CtaInterpreter(interpreter.BlockInterpreter):
         arguments: dict[Value, Any],
         warps: int,
         cluster: clusters.Cluster | None = None,
+        shared_bytes: int = SHARED_BYTES,
     ) -> None:
         super().__init__(index, grid, memory, arguments, None)
         self.threads = warps * LANES
         self.rank = 0  # in the cluster
         self.cluster = cluster or clusters.Cluster(Clocks(), [self])
-        self.shared = SharedMemory(SHARED_BYTES, self.cluster.clocks)
+        self.shared = SharedMemory(shared_bytes, self.cluster.clocks)
         self.shadows: dict[int, Shadow] = {}  # of global memory, by allocation
         self.arguments = list(arguments.values())  # of the function
         self.mbarriers = Mbarriers(self.cluster.clocks.count)

@@ -371,18 +371,15 @@ def wgmma(cta: Cta, i: Instruction, chosen: Array) -> None:
         each = 4 // types[0].bytes
         if add[mine].any() and not add[mine].all():
             raise Fault("some threads of a warp group add, and others do not")
-        for word, register in enumerate(registers):
-            e = each * word + np.arange(each)
-            columns = 8 * (e // 4) + 2 * (thread[:, None] % 4) + e % 2
-            total = product[row[:, None] + 8 * (e // 2 % 2), columns]
-            if add[mine].any():
-                held = np.ascontiguousarray(cta.registers[register][mine].astype(np.uint32))
-                total = total + held[:, None].view(types[0].storage).astype(wide)
-            written = np.zeros(cta.threads, np.uint32)
-            written[mine] = np.ascontiguousarray(total.astype(types[0].storage)).view(np.uint32)[:, 0]
-            within = np.zeros(cta.threads, np.bool_)
-            within[mine] = True
-            cta.write(register, written, within)
+        e = np.arange(each * len(registers))
+        total = product[row[:, None] + 8 * (e // 2 % 2), 8 * (e // 4) + 2 * (thread[:, None] % 4) + e % 2]
+        if add[mine].any():
+            held = np.stack([cta.registers[register][mine].astype(np.uint32) for register in registers], 1)
+            total = total + held.view(types[0].storage).astype(wide)
+        for register, word in zip(registers, np.ascontiguousarray(total.astype(types[0].storage)).view(np.uint32).T):
+            cta.registers[register][mine] = word
+        within = np.zeros(cta.threads, np.bool_)
+        within[mine] = True
         held = np.concatenate([places.ravel() for places in read])
         cta.products.begin(within, cta.shared.held.hold(held, within))
 

@@ -95,7 +95,9 @@ class Held:
 
     def hold(self, places: Array, threads: Array) -> Action:
         """Until what this returns was done for all of ``threads``."""
-        places, left = np.unique(places), threads.copy()
+        held, left = np.zeros(self.count.size, np.bool_), threads.copy()
+        held[places] = True
+        places = np.flatnonzero(held)
         self.count[places] += 1
 
         def release(done: Array) -> None:

@@ -7,6 +7,7 @@ instructions that are not known.
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 from collections import Counter
@@ -197,8 +198,7 @@ class Cta:
                 self.mbarriers.try_wait(self, i, chosen)
                 return True
             if chosen.any():
-                with np.errstate(all="ignore"):
-                    _INSTRUCTIONS.get(name, _plain)(self, i, chosen)
+                _INSTRUCTIONS.get(name, _plain)(self, i, chosen)
         except (Unknown, Fault, KeyError) as error:
             raise type(error)(f"{error} in: {i.text}") from error
         return False
@@ -239,12 +239,8 @@ class Cta:
             return found
         if operand in self.special:
             return self.special[operand]
-        if operand.startswith("0f"):
-            return np.full(self.threads, int(operand[2:], 16), np.uint32)
-        if operand.startswith("0d"):
-            return np.full(self.threads, int(operand[2:], 16), np.uint64)
-        if re.fullmatch(r"-?\d+|0x[0-9a-fA-F]+", operand):
-            return np.full(self.threads, int(operand, 0) & (1 << 64) - 1, np.uint64)
+        if (number := _immediate(operand, self.threads)) is not None:
+            return number
         if operand in self.constants:
             return np.full(self.threads, self.constants[operand], np.uint64)
         if operand in self.by_value:
@@ -259,16 +255,10 @@ class Cta:
         if operand == "_":
             return
         register = self.registers[str(operand)]
-        register[chosen] = bits.astype(register.dtype)[chosen]
-
-    def place(self, operand: Operand) -> tuple[str, int]:
-        found = _ADDRESS.fullmatch(str(operand))
-        if found is None:
-            raise Unknown(f"address {operand}")
-        return found[1], int(found[2] or 0)
+        np.copyto(register, bits, casting="unsafe", where=chosen)
 
     def address(self, operand: Operand) -> Array:
-        base, offset = self.place(operand)
+        base, offset = place(operand)
         return self.read(base).astype(np.int64) + offset
 
     # -- memory
@@ -313,14 +303,37 @@ class Cta:
         return found
 
 
+@functools.lru_cache(maxsize=4096)
+def _immediate(operand: str, threads: int) -> Array | None:
+    """The bits of a number for each thread, which nobody changes; None of what is no number."""
+    if operand.startswith(("0f", "0d")):
+        found = np.full(threads, int(operand[2:], 16), np.uint32 if operand[1] == "f" else np.uint64)
+    elif re.fullmatch(r"-?\d+|0x[0-9a-fA-F]+", operand):
+        found = np.full(threads, int(operand, 0) & (1 << 64) - 1, np.uint64)
+    else:
+        return None
+    found.flags.writeable = False
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def place(operand: Operand) -> tuple[str, int]:
+    """The register or name of an address, and what is added to it."""
+    found = _ADDRESS.fullmatch(str(operand))
+    if found is None:
+        raise Unknown(f"address {operand}")
+    return found[1], int(found[2] or 0)
+
+
 def run_cluster(ctas: Sequence[Cta]) -> None:
     """All CTAs of a cluster, until all threads have ended."""
     for cta in ctas:
         cta.form_cluster(list(ctas))
-    while not all(cta.exited.all() for cta in ctas):
-        went = [cta.advance() for cta in ctas]
-        if not any(went) and not any(cta.arrive() for cta in ctas):
-            next(cta for cta in ctas if not cta.exited.all()).fail()
+    with np.errstate(all="ignore"):
+        while not all(cta.exited.all() for cta in ctas):
+            went = [cta.advance() for cta in ctas]
+            if not any(went) and not any(cta.arrive() for cta in ctas):
+                next(cta for cta in ctas if not cta.exited.all()).fail()
 
 
 def _plain(cta: Cta, i: Instruction, chosen: Array) -> None:
@@ -330,7 +343,7 @@ def _plain(cta: Cta, i: Instruction, chosen: Array) -> None:
         cta.write(i.operands[0], ops[i.opcode[0]](*operands), chosen)
         return
     # What inactive threads hold must not stop those that are active.
-    safe = [np.where(chosen, x, np.array(1, x.dtype)) for x in operands]
+    safe = operands if chosen.all() else [np.where(chosen, x, np.array(1, x.dtype)) for x in operands]
     cta.write(i.operands[0], compute(i.opcode, safe), chosen)
 
 
@@ -383,10 +396,10 @@ def _selp(cta: Cta, i: Instruction, chosen: Array) -> None:
 def _ld(cta: Cta, i: Instruction, chosen: Array) -> None:
     parts = _parts(i)
     space, kind = parts[0], parts[-1]
-    if space == "param" and "%" in cta.place(i.operands[1])[0]:  # the address of one that is passed by value
+    if space == "param" and "%" in place(i.operands[1])[0]:  # the address of one that is passed by value
         space = parts[0] = "global"
     if space == "param":
-        base, offset = cta.place(i.operands[1])
+        base, offset = place(i.operands[1])
         if base in cta.parameters:
             size = DTYPES[kind].bytes
             bits = int.from_bytes(cta.parameters[base][offset : offset + size], "little")
@@ -410,7 +423,7 @@ def _st(cta: Cta, i: Instruction, chosen: Array) -> None:
     parts = _parts(i)
     space, kind = parts[0], parts[-1]
     if space == "param":
-        base, _ = cta.place(i.operands[0])
+        base, _ = place(i.operands[0])
         cta.write(base, cta.read(i.operands[1]), chosen)
         return
     width = DTYPES[kind].bytes
