@@ -91,6 +91,15 @@ def moved(a, factor, scales, b, c, M: ct.Constant[int], N: ct.Constant[int], K: 
     ct.store(c, (0, 0), total)
 
 
+def numbered(a, factor, scales, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """The number of the step is an operand."""
+    total = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (0, k), (M, K)).astype(ct.int32) + k
+        total = ct.mma(x.astype(a.dtype), ct.load(b, (k, 0), (K, N)), total)
+    ct.store(c, (0, 0), total)
+
+
 def stored(a, factor, scales, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
     """Each step stores as well."""
     total = ct.zeros((M, N), ct.float32)
@@ -100,7 +109,7 @@ def stored(a, factor, scales, b, c, M: ct.Constant[int], N: ct.Constant[int], K:
     ct.store(c, (0, 0), total)
 
 
-@pytest.mark.parametrize("kernel, widened", [(computed, [64, 32]), (moved, [32]), (stored, [32])])
+@pytest.mark.parametrize("kernel, widened", [(computed, [64, 32]), (moved, [32]), (numbered, [32]), (stored, [32])])
 @pytest.mark.parametrize("steps", [1, 3, 4])
 def test_operands_that_are_computed(kernel: Any, widened: list[int], steps: int) -> None:
     rng = np.random.default_rng(steps)

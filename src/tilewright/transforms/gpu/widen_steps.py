@@ -59,7 +59,8 @@ def _axes_of_k(loop: For) -> dict[Op, int] | None:
             continue
         elif op.spec.elementwise:
             found = {None if v.op is None else axes.get(v.op) for v in op.operands if not _is_uniform(v)}
-            axis = found.pop() if len(found) == 1 else None
+            numbered = any(_scalar_of(v) is loop.body.args[0] for v in op.operands)
+            axis = found.pop() if len(found) == 1 and not numbered else None
         if axis is None:
             return None
         axes[op] = axis
