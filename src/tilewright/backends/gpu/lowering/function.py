@@ -47,6 +47,7 @@ from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat
 from tilewright.ir.ops.gpu.tma import ParameterMap
 from tilewright.ir.ops.linear import MmaOp
 from tilewright.ir.types import TileType
+from tilewright.transforms.gpu.allocate_shared import shared_bytes
 
 _MODULES = (
     control,
@@ -160,7 +161,7 @@ def add_kernel(
     if target.has_dependent_launch:  # a launch may start it beside the kernel before it
         cx.asm("griddepcontrol.wait;")
     cx.run(function.body)
-    return Kernel(called.symbol, threads, memory.shared_bytes(allocations), maps)
+    return Kernel(called.symbol, threads, shared_bytes(function), maps)
 
 
 def _register_limits(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +50,14 @@ def _vector(words: Words) -> str:
     return words.suffix if words.count == 1 else f"v{words.count}.{words.suffix}"
 
 
+def _where(cx: Context, mask: ir.Value | None, text: str, operands: Sequence[ir.Value]) -> None:
+    """Emit ``text``, which gives nothing, for threads whose ``mask`` holds; for all without one."""
+    if mask is None:
+        cx.asm(text, [], operands)
+    else:
+        cx.asm(f"@${len(operands)} {text}", [], [*operands, mask])
+
+
 def _load(
     cx: Context,
     instruction: str,
@@ -82,10 +89,7 @@ def _store(
 ) -> None:
     operand = f"[$0+{offset}]" if offset else "[$0]"
     text = f"{instruction}.{_vector(words)} {operand}, {_registers(1, words.count)};"
-    if mask is None:
-        cx.asm(text, [], [address, *values])
-    else:
-        cx.asm(f"@${words.count + 1} {text}", [], [address, *values, mask])
+    _where(cx, mask, text, [address, *values])
 
 
 # -- global memory
@@ -228,8 +232,7 @@ def _reduce(cx: Context, op: AtomicRmw, name: str) -> None:
             values = packed(cx, words, cx.of(op.value)[r : r + vector], dtype)
             mask = _and(cx, None if masks is None else masks[r], owner)
             text = f"{name} [$0], {_registers(1, words.count) if words.count > 1 else '$1'};"
-            text = text if mask is None else f"@${1 + words.count} {text}"
-            cx.asm(text, [], [cx.of(op.ptrs)[r], *values, *([] if mask is None else [mask])])
+            _where(cx, mask, text, [cx.of(op.ptrs)[r], *values])
 
 
 def _old_values(cx: Context, op: AtomicRmw | AtomicCas, name: str) -> Registers:
@@ -367,8 +370,7 @@ def _shared_add(cx: Context, op: memory.SharedAdd) -> None:
     for r in owned_registers(layout):
         address = cx.builder.add(buffer.address, cx.builder.shl(positions[r], cx.i32(2)))
         mask = _and(cx, None if masks is None else masks[r], owner)
-        text = f"{'' if mask is None else '@$2 '}red.shared.add.u32 [$0], $1;"
-        cx.asm(text, [], [address, values[r], *([] if mask is None else [mask])])
+        _where(cx, mask, "red.shared.add.u32 [$0], $1;", [address, values[r]])
 
 
 def _vector_of(op: Op) -> int:
@@ -435,10 +437,7 @@ def _async_copy(cx: Context, op: memory.AsyncCopy) -> None:
         if masks is not None:
             text += ", $2"
             operands.append(cx.builder.select(masks[r], cx.i32(size), cx.i32(0)))
-        if owner is not None:
-            text = f"@${len(operands)} {text}"
-            operands.append(owner)
-        cx.asm(text + ";", [], operands)
+        _where(cx, owner, text + ";", operands)
 
 
 def _prefetch(cx: Context, op: memory.Prefetch) -> None:
@@ -452,12 +451,7 @@ def _prefetch(cx: Context, op: memory.Prefetch) -> None:
 
 def _prefetch_each(cx: Context, op: memory.PrefetchEach) -> None:
     for pointer, mask in zip(cx.of(op.ptrs), cx.of(op.mask)):
-        cx.asm("@$1 prefetch.global.L2 [$0];", [], [pointer, mask])
-
-
-def shared_bytes(ops: Sequence[memory.SharedAlloc]) -> int:
-    """How much shared memory the allocations of a function take."""
-    return max((math.ceil((op.offset or 0) + op.type.bytes) for op in ops), default=0)
+        _where(cx, mask, "prefetch.global.L2 [$0];", [pointer])
 
 
 RULES: dict[type[Op], Rule] = {
