@@ -93,7 +93,6 @@ PASSES = (
     "split-mma",
     "split-steps",
     "hoist-loads-over-loops",
-    "hoist-loads",
     "lower-gathers",
     "lower-conversions",
     "merge-exchanges",

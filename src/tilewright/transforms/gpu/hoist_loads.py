@@ -1,77 +1,23 @@
-"""Loads of global memory before the arithmetic that does not need them, so that they are under way together."""
+"""Loads of what results need, before the MMA ops in front of them."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.ir.core import Block, Function, Op
-from tilewright.ir.effects import SIDE_EFFECTS, has_early_exit, has_effect, is_ordered
+from tilewright.ir.core import Function, Op
+from tilewright.ir.effects import has_early_exit, is_ordered
 from tilewright.ir.ops.control import For
-from tilewright.ir.ops.gpu.memory import AsyncCommit, AsyncCopy, GlobalLoad, SharedStore
+from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.ops.gpu.wgmma import Wgmma
-from tilewright.ir.rewrite import ValueMap, clone_op, open_block, with_body
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.load_ahead import made_by, pure_slice, written_objects
 
-_TO_SHARED = (SharedStore, AsyncCopy, AsyncCommit)  # write no global memory
-_WORDS = 8  # registers of a thread that loads may take before their time: more would cost occupancy
-_WORDS_BESIDE_MMA = 24  # the same, while a loop of a persistent kernel multiplies: benchmarks/results/gpu_attention.md
-
-
-@dataclass(frozen=True)
-class HoistLoads:
-    """Moves each load, and what its addresses and mask need, behind the load before it in its block.
-
-    The assembler moves none over what may branch, such as a division. Loads stay behind writes to global memory and
-    barriers, and where they wait for other loads; together they take up to ``words`` registers of a thread longer than
-    they had to.
-    Runs when layouts are known, and before barriers are inserted.
-    """
-
-    name: ClassVar[str] = "hoist-loads"
-    words: int = _WORDS
-
-    def run(self, function: Function) -> Function:
-        if sum(isinstance(op, GlobalLoad) for op in function.walk()) < 2:
-            return function
-        return with_body(function, self._block(function.body, {}))
-
-    def _block(self, block: Block, values: ValueMap) -> Block:
-        copied = open_block(block, values)
-        for op in self._order(block):
-            copied.append(clone_op(op, values, clone_regions=self._block))
-        return copied
-
-    def _order(self, block: Block) -> list[Op]:
-        found: list[Op] = []
-        segment: list[Op] = []
-        for op in block.ops:
-            segment.append(op)
-            if (has_effect(op, SIDE_EFFECTS) and not isinstance(op, _TO_SHARED)) or op.spec.terminator:
-                found += self._segment(segment)
-                segment = []
-        return found + segment
-
-    def _segment(self, ops: list[Op]) -> list[Op]:
-        """``ops``, of which only the last one writes global memory, in another order."""
-        loads = [op for op in ops if isinstance(op, GlobalLoad) and op.is_weak]
-        if len(loads) < 2:
-            return ops
-        made = made_by(ops)
-        first, room = ops.index(loads[0]), self.words
-        kept = set(ops[: first + 1])
-        early: dict[Op, None] = {}
-        for load in loads[1:]:
-            needed = pure_slice(load.operands, made)
-            room -= _words(load)
-            if needed is not None and room >= 0:
-                early.update(dict.fromkeys(op for op in (*needed, load) if op not in kept))
-        return [*ops[: first + 1], *early, *(op for op in ops[first + 1 :] if op not in early)]
+# Registers of a thread that loads take while a persistent kernel multiplies: benchmarks/results/gpu_attention.md
+_WORDS_BESIDE_MMA = 24
 
 
 def _words(load: GlobalLoad) -> int:
