@@ -362,18 +362,16 @@ def test_joined_blocks_that_are_few_have_a_variant_of_their_variant(monkeypatch:
 
 
 def test_the_variant_for_rows_of_a_length_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of two steps and very long ones need none; grids with few blocks have theirs."""
+    """Rows of no step and very long ones need none; grids with few blocks have theirs."""
     on = Recorder()
     on.sizes, on.processors = [8], 10
     monkeypatch.setattr(driver, "load", lambda: on)
     monkeypatch.setattr(driver, "device", lambda index: on)
     function: Any = SimpleNamespace(name="kernel", params=())
     binary = GpuBinary(b"", "kernel", 128, 1, 100, ())
-    kernel = GpuExecutable(
-        function, Artifact(binary, ("u64",), (), 0, depths=(8,), kept_rows=(0, 8, 20000)), FIRST, dict
-    )
+    kernel = GpuExecutable(function, Artifact(binary, ("u64",), (), 0, depths=(8,), kept_rows=(0, 8, 2)), FIRST, dict)
     variants = {}
-    for handle, changed in ((24, {"stages": 8, "blocks": 1}), (32, {"steps": 4})):
+    for handle, changed in ((24, {"stages": 8, "blocks": 1}), (32, {"steps": 1}), (40, {"steps": 2})):
         constraints = dataclasses.replace(FIRST, **changed)
         variants[constraints] = GpuExecutable(function, Artifact(binary, ("u64",), (), 0), constraints, dict)
         load(variants[constraints], handle, on)
@@ -381,7 +379,7 @@ def test_the_variant_for_rows_of_a_length_is_launched(monkeypatch: pytest.Monkey
     found = kernel.launch_stub(0, (), variants)
     assert found is not None
     enter = entered(found)
-    cases = ((10, 32, 24), (11, 16, HANDLE), (11, 17, 32), (11, 32, 32), (11, 33, HANDLE))
+    cases = ((10, 16, 24), (11, 0, HANDLE), (11, 1, 32), (11, 8, 32), (11, 9, 40), (11, 16, 40), (11, 17, HANDLE))
     for blocks, length, handle in cases:
         memory = ctypes.c_uint64(length)
         assert enter(ctypes.addressof(memory), blocks, 1, 1, 0) == 0

@@ -30,8 +30,6 @@ from tilewright.ir.gpu_parameters import grid_extent
 # that are longer still are copied to the device.
 CAPACITIES = (32, 4096)
 FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
-# Of a row that is kept; and its bytes, of which two blocks of an SM have room for as many each.
-_STEPS, _MOST_KEPT = (4, 8, 16, 32, 64), 104 << 10
 EIGHTHS = (5, 6, 7)  # of a tile, of rows that are shorter
 _NO_LAUNCH = LAUNCH(lambda *_: 0)
 
@@ -122,8 +120,8 @@ class GpuExecutable:
 
     def _choices(self, processors: int) -> Choices:
         """Which variants there are for launches on so many SMs: with the most neighbouring blocks in a CTA; with the
-        most CTAs for a block; with as many stages as suit one CTA on each of them, or two and so on; that keep rows, of
-        which one of two steps needs none."""
+        most CTAs for a block; with as many stages as suit one CTA on each of them, or two and so on; that keep rows of
+        one step, of two and so on."""
         artifact, like = self.artifact, self.constraints
         joins = reversed([*zip(artifact.joinable, artifact.busy)])
         found = [Choice(replace(like, join=joined), joined, busy) for joined, busy in joins]
@@ -138,10 +136,9 @@ class GpuExecutable:
             variant = replace(like, stages=stages, blocks=n) if stages else None
             found.append(Choice(variant, most=n * (processors // self._parameters.ctas)))
         if artifact.kept_rows:
-            length, elements, size = artifact.kept_rows
-            found.append(Choice(None, most=2 * elements, parameters=(length,)))
-            steps = [n for n in _STEPS if n * size <= _MOST_KEPT]
-            found += [Choice(replace(like, steps=n), most=n * elements, parameters=(length,)) for n in steps]
+            length, elements, most_steps = artifact.kept_rows
+            variants = [None, *(replace(like, steps=n) for n in range(1, most_steps + 1))]
+            found += [Choice(v, most=n * elements, parameters=(length,)) for n, v in enumerate(variants)]
         return Choices(found, artifact.joined, processors, self._without if self._parameters.maps else ())
 
     def _start(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:

@@ -162,3 +162,18 @@ def test_few_ctas_load_ahead() -> None:
     assert made.hints["occupancy"] == 4
     assert max(op.type.copies for op in made.walk() if isinstance(op, SharedAlloc)) == 3
     assert [op.producer_warps for op in made.walk() if isinstance(op, WarpSpecialize)] == [1]
+
+
+@ct.kernel
+def quotients(x: ct.Array, y: ct.Array, T: ct.Constant[int], N: ct.Constant[int]) -> None:
+    total = ct.load(x, (ct.bid(0), 0), ())
+    for i in ct.static_iter(range(N)):
+        ct.store(y, (ct.bid(0), i), ct.load(x, (ct.bid(0), i), (1, T)) / total)
+
+
+@pytest.mark.parametrize(("count", "limited"), [(1, True), (2, False)])
+def test_registers_beside_quotients_are_limited_where_these_leave_enough(count: int, limited: bool) -> None:
+    """Those of two tiles would be spilled."""
+    x = aligned((4, 8192), np.float32)
+    function = specialization(quotients, (x, x.copy(), 4096, count), "reference").function
+    assert (".minnctapersm" in compile_to_ptx(function, "sm_90", 4).ptx) == limited

@@ -104,12 +104,17 @@ class PtxExecutable:
             deliver(sites(made.optimized), found[:HEADER], found[HEADER : HEADER + min(int(found[0]), room)])
 
     def _variant(self, arguments: LaunchArguments) -> PtxExecutable | None:
-        """That which a launch takes for rows that are shorter than their tile."""
+        """That which a launch takes for rows that are shorter than their tile, or have so many pieces."""
         size, *lengths = self.compiled.short_rows or (0,)
         shorter = [size * n // 8 for n in EIGHTHS if all(arguments.values[i] <= size * n // 8 for i in lengths)]
-        if not lengths or not shorter:
+        length, elements, most = self.compiled.kept_rows or (0, 1, 0)
+        steps = -(-arguments.values[length] // elements) if most else 0
+        if lengths and shorter:
+            how = replace(self._backend.constraints, rows=(shorter[0], *lengths))
+        elif 0 < steps <= most:
+            how = replace(self._backend.constraints, steps=steps)
+        else:
             return None
-        how = replace(self._backend.constraints, rows=(shorter[0], *lengths))
         if how not in self._variants:
             made = compile_to_ptx(self._function, self.compiled.target.name, self._backend.num_warps, how=how)
             self._variants[how] = PtxExecutable(self._function, made, self._backend)
@@ -164,10 +169,9 @@ class PtxBackend:
         capacity: int = 0,
         realign: bool = False,
         blocks: int = 0,
-        steps: int = 0,
     ) -> None:
         self.num_warps, self._target, self.capacity, self.realign = num_warps, target, capacity, realign
-        self.blocks, self.steps = blocks, steps
+        self.blocks = blocks
         self.made: list[PtxExecutable] = []
 
     def unavailable(self) -> str | None:
@@ -183,7 +187,7 @@ class PtxBackend:
     @property
     def constraints(self) -> Constraints:
         """What kernels are compiled with."""
-        return Constraints(realign=self.realign, capacity=self.capacity, blocks=self.blocks, steps=self.steps)
+        return Constraints(realign=self.realign, capacity=self.capacity, blocks=self.blocks)
 
     def compile(self, function: Function, options: Mapping[str, Any], variant: Any = None) -> PtxExecutable:
         warps = options.get("num_warps", self.num_warps)
@@ -200,12 +204,10 @@ def ptx_backend(
     realign: bool = False,
     capacity: int = 0,
     blocks: int = 0,
-    steps: int = 0,
 ) -> Iterator[str]:
     """The name of a backend that interprets the PTX of kernels, registered meanwhile. With ``realign`` launches copy
-    arrays that the TMA unit cannot read, or that an instruction reads in another order. An SM has so many ``blocks``,
-    and so many ``steps`` of rows are kept there."""
-    backend = PtxBackend(num_warps, target, capacity, realign, blocks, steps)
+    arrays that the TMA unit cannot read, or that an instruction reads in another order. An SM has so many ``blocks``."""
+    backend = PtxBackend(num_warps, target, capacity, realign, blocks)
     name = f"{backend.name}-{num_warps}"
     registry.register_backend(name, lambda: backend)
     try:

@@ -184,7 +184,9 @@ def test_others_stay_whole(kernel: Any) -> None:
 
 
 def test_where_nothing_asks_for_it() -> None:
-    assert DivideRows(H200).run(function := function_of(softmax, 16384)) is function
+    """Rows of so many elements of 16 bits, or half of them of 32, stay whole."""
+    assert DivideRows(H200, large=8192).run(function := function_of(softmax, 4096)) is function
+    assert DivideRows(H200, large=8192).run(wide := function_of(softmax, 8192)) is not wide
     assert DivideRows(parse_target("sm_80"), 4).run(function) is function
     assert DivideRows(H200).run(large := function_of(softmax, 65536)) is not large
 

@@ -73,14 +73,17 @@ _WARPS_OF_PARTS = 16
 # GB/s with parts of 8,192 elements, layer norm 2,597, 3,007 and 1,952; with 8 and 16, and parts of 16,384, softmax has
 # 3,462 and 3,332; layer norm of these 3,186 with 4, 3,364 with 8, 3,086 with 16 (one H200).
 _LONG_PART, _WARPS_OF_ONE_PART = 8192, 8
+_MOST_OF_ONE_PART = 32 << 10  # bytes: softmax of 131,072 columns of float32 has 2,699 GB/s with eight, 3,499 with 16
 # For a row, where a grid has a block for each SM: softmax of 132x4096 in benchmarks/results/gpu_memory.md.
 _WARPS_OF_ONE_BLOCK = 8
 # Of a thread, of what loops carry and vectors change: Mamba's scan in tiles of 32, 64 and 128 channels takes 624, 633
 # and 679 us with 2, 4 and 8 warps, of 32 and 128 with four 736 and 894 (one H200).
 _ELEMENTS_OF_STATE = 8
-# Of rows that are kept in shared memory, by their bytes: RMS norm of float16 in steps of 1,024 has with 4,096 columns
-# 4,031 GB/s with two warps and 3,878 with four, with 16,384 columns 3,344 with eight, 2,868 with four (one H200).
-_SHORT_KEPT_ROW, _WARPS_OF_KEPT_ROWS = 16 << 10, 8
+# Of a thread, of rows that loops keep in registers: so many elements or more, which 16 bytes are of one step, but no
+# more than so many. RMS norm of float16 in steps of 1,024 has with 16,384 columns 3,216 GB/s with four, 3,897 with
+# eight, layer norm of 1,024 columns 4,121 with one and 3,996 with two, gradients of cross entropy in steps of 16,384,
+# divided by eight, 2,109, 2,461 and 2,041 with four, eight and 16 (one H200).
+_ELEMENTS_OF_ROW, _VECTOR_BYTES, _MOST_OF_ROW = 32, 16, 64
 _SPILLED = 1.25  # how many times the registers that there are a thread may need, before it is slow
 
 
@@ -91,7 +94,7 @@ def _is_wide(op: MmaOp, *, f32: bool) -> bool:
 
 def suitable_warps(function: Function, *, f32: bool = False, blocks: int = 0, steps: int = 0) -> int:
     """A power of two up to 32, for a grid that puts no more than so many ``blocks`` on an SM (0: many), or where so
-    many ``steps`` of rows are kept in shared memory."""
+    many ``steps`` of rows are kept."""
     mmas = function.ops_of(MmaOp)
     if mmas:
         words = {op: op.acc.tile.size * max(op.acc.tile.element.bytes // 4, 1) for op in mmas}
@@ -116,8 +119,9 @@ def suitable_warps(function: Function, *, f32: bool = False, blocks: int = 0, st
     if steps:
         loads = [op.result.tile for op in function.ops_of((Load, LoadView)) if isinstance(op.parent, LoopOp)]
         tile = max((t for t in loads if not t.is_pointer), key=lambda t: t.size)
-        short = steps * tile.bytes <= _SHORT_KEPT_ROW
-        return _warps_with(tile.size, _ELEMENTS, _FEWEST if short else _WARPS_OF_KEPT_ROWS)
+        row, wide = steps * tile.size, tile.bytes // (LANES * _VECTOR_BYTES)
+        least = max(1 << (min(row // (LANES * _ELEMENTS_OF_ROW), wide)).bit_length() >> 1, 1)
+        return min(_warps_with(row, _MOST_OF_ROW, least), _MOST_TO_MOVE)
     largest = max((_kept(op) for op in function.walk()), default=0)
     if function.ops_of(CombiningOp):
         return _warps_of_rows(function, max(largest, 1), blocks)
@@ -219,6 +223,7 @@ def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
     room = 1 if combined else _SPILLED  # what is spilled in a loop is so in each iteration
     fitting = [w for w in _fitting(words, room) if w >= fewest]
     fits = _registers(words, _WARPS_OF_ONE_PART) <= most_registers(_WARPS_OF_ONE_PART * LANES)
+    fits = fits and max(sizes.values(), default=0) <= _MOST_OF_ONE_PART
     if size >= _LONG_PART and fits and fewest <= _WARPS_OF_ONE_PART and function.ops_of(ClusterGather):
         return _WARPS_OF_ONE_PART
     if sums and len(combined) > 1:  # a CTA waits more than once for all, and no other one hides that

@@ -31,7 +31,6 @@ from tilewright.ir.gpu_stage import (
     CTAS_OF_SM,
     DEEPER,
     GRID_EXTENT,
-    KEPT_ROWS,
     MAX_WARPS,
     MOST_CTAS,
 )
@@ -99,7 +98,7 @@ class GpuBackend(DriverBackend[str]):
             without_code = GpuBinary(b"", function.name, 0, 1, 0, ())
             return Artifact(without_code, formats_of(function), (), 0, joinable=joins, busy=busy)
         compiled = compile_to_ptx(function, self.architecture(), warps, 1 if stages == 0 else stages, how)
-        if how.across > 1 and exchange_in_loops(compiled.distributed):
+        if (how.across > 1 or (how.steps and how.across != 1)) and exchange_in_loops(compiled.distributed):
             why = "without parts of rows, which CTAs would exchange in each step"
             raise how.but(why, across=1)
         if self._target is None and compiled.distributed.ops_of(Tcgen05Mma):
@@ -153,7 +152,7 @@ def _artifact(
         joined=how.join or APART,
         divisions=tuple(compiled.divisions),
         depths=compiled.distributed.hints.get(DEEPER, ()),
-        kept_rows=compiled.distributed.hints.get(KEPT_ROWS, ()),
+        kept_rows=compiled.kept_rows,
         short_rows=compiled.short_rows,
         grid_extent=compiled.distributed.hints.get(GRID_EXTENT, ()),
     )

@@ -11,16 +11,21 @@ from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import GRID_EXTENT, SHORT_ROWS
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.linear import MmaOp, Reduce
-from tilewright.ir.ops.memory import Load, LoadView, Store, StoreView
+from tilewright.ir.ops.memory import Bid, Load, LoadView, Store, StoreView
+from tilewright.ir.reachable import reachable
 from tilewright.transforms.gpu.tile_splitting import cluster_size
 from tilewright.transforms.gpu.tile_splitting.demand import STORES, Axis, CannotSplit, Division
 from tilewright.transforms.gpu.tile_splitting.split import is_independent, keep_their_order
 from tilewright.transforms.gpu.tile_splitting.splitter import TileSplitter
-from tilewright.transforms.pipelines import optimize
+from tilewright.transforms.pipelines import optimize, run_passes
+from tilewright.transforms.raise_to_views import RaiseToViews
 
-_LARGE = 16384  # elements of a row, which one CTA holds: benchmarks/results/gpu_memory.md
+# Elements of a row, which one CTA holds, of 16 bits: with several or wider ones that are loaded it divides these, too.
+# On an H200 gradients of softmax of so many columns have 4,275 GB/s divided and 4,046 whole, softmax of float32 4,042
+# and 3,988, layer norm of bfloat16 3,903 and 4,039; others are in benchmarks/results/gpu_memory.md.
+_LARGE, _ELEMENT = 16384, 2
 _LARGE_IN_LOOPS = 32768  # where loops exchange in each iteration: the persistent softmax of that length loses
-_PART = 4096  # elements
+_PART, _KEPT_PART = 4096, 8192  # elements; of rows that loops keep: softmax of 32,768 3,234 and 4,054 (one H200)
 # Of a part, and of a row, where an SM has no other block: 16 rows of 4,096 take longer divided, 8 of 8,192 a tenth
 # less, 8 of 16,384 a fifth to a third (one H200).
 _LEAST, _FEWEST_OF_ROW = 2048, 8192
@@ -42,6 +47,7 @@ class DivideRows:
     name: ClassVar[str] = "divide-rows"
     target: GpuTarget
     ctas: int = 0
+    steps: int = 0  # of a row that loops keep
     large: int = _LARGE
     part: int = _PART
 
@@ -52,14 +58,31 @@ class DivideRows:
         if AnalysisManager(function).get(cluster_size) > 1:
             return function
         row = max((_length(op) for op in function.ops_of(Reduce)), default=0)
-        large = self.large if not function.ops_of(LoopOp) else max(self.large, _LARGE_IN_LOOPS)
-        ctas = self.ctas or asked or (min(row // self.part, _MOST) if row > large else 1)
+        ctas = self.ctas or asked or self._unasked(function, row)
         splitter = _splitter(function, row, ctas) if 1 < ctas <= row else None
         if splitter is None:
             return function
         divided = optimize(splitter.function())
         AnalysisManager(divided).provide(cluster_size, ctas)
         return divided
+
+    def _unasked(self, function: Function, row: int) -> int:
+        """Among how many CTAs rows are divided where nobody says it: a power of two, and 1 where they stay whole."""
+        whole, part, large, most = row * max(self.steps, 1), self.part, self.large, _MOST
+        if self.steps:
+            part, most = _KEPT_PART, row // _LEAST_OF_STEP
+        elif function.ops_of(LoopOp):
+            large = max(large, _LARGE_IN_LOOPS)
+        elif row == large:
+            whole = _bytes(function, row) // _ELEMENT
+        return 1 << min(row * max(self.steps, 1) // part, most, _MOST).bit_length() >> 1 if whole > large else 1
+
+
+def _bytes(function: Function, row: int) -> int:
+    """How many ``function`` loads of the rows of a block, but for what all blocks load."""
+    loads = [op for op in function.ops_of((Load, LoadView)) if row in op.results[0].tile.shape]
+    found = ((op, reachable(op.operands, lambda v: () if v.op is None else v.op.operands)) for op in loads)
+    return sum(op.results[0].tile.bytes for op, values in found if any(isinstance(v.op, Bid) for v in values))
 
 
 def _length(op: Reduce) -> int:
@@ -80,10 +103,13 @@ def divisions(function: Function, target: GpuTarget) -> tuple[int, ...]:
 def _splitter(function: Function, row: int, ctas: int) -> TileSplitter | None:
     """What writes ``function`` for each of so many ``ctas`` that have parts of rows of this length; None where these
     would have to know what others have loaded or stored."""
-    across = {op for op in function.ops_of(Reduce) if _length(op) == row}
-    axes = {op: _axis(op, row) for op in function.walk() if isinstance(op, STORES)}
+    axes = _axes(function, row)
+    if not keep_their_order(function, axes):  # in a loop tiles of views follow each other, and others may not
+        function = run_passes(function, (RaiseToViews(),))
+        axes = _axes(function, row)
     if not is_independent(function) or not keep_their_order(function, axes):
         return None
+    across = {op for op in function.ops_of(Reduce) if _length(op) == row}
     try:
         splitter = TileSplitter(function, axes, Division(ctas, across))
     except CannotSplit:
@@ -92,7 +118,7 @@ def _splitter(function: Function, row: int, ctas: int) -> TileSplitter | None:
     return None if any(None in splitter.needs.of(v) for v in loaded) else splitter
 
 
-def _axis(op: Store | StoreView, row: int) -> Axis:
-    """The axis of what ``op`` stores that rows have; None if there is none."""
-    shape = op.value.tile.shape
-    return shape.index(row) if row in shape else None
+def _axes(function: Function, row: int) -> dict[Store | StoreView, Axis]:
+    """The axis of rows in each tile that ``function`` stores; None if there is none."""
+    shapes = {op: op.value.tile.shape for op in function.walk() if isinstance(op, STORES)}
+    return {op: shape.index(row) if row in shape else None for op, shape in shapes.items()}

@@ -102,7 +102,7 @@ def passes_to_gpu(
         DuplicateLoads(),  # each of which then has a layout of its own
         AssignLayouts(num_warps, shared_bytes, fp8, f32),
         DeadCodeElimination(),  # of sums that are in several layouts, of which one is used
-        PartialMaxima(),
+        PartialMaxima(kept=steps > 0),
         PartialSums(),  # of reductions, along axes that layouts distribute
         GatherAtomics(),
         LowerReductions(),  # needs layouts, and makes conversions
@@ -117,12 +117,13 @@ def passes_to_gpu(
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
         *([] if num_stages == 1 or blocks else [KeepRows(steps)]),
+        *([CommonSubexpressions()] if steps else []),  # what several of the loops computed
         PipelineLoads(num_stages, blocks=blocks, rounds=rounds),  # in the place of conversions, of what loops load
         DeadCodeElimination(),  # numbers that are loaded ahead are not loaded again
         *([PrefetchLoads()] if num_stages != 1 else []),  # of loops that stay
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         HoistLoadsOverLoops(),
-        *([PrefetchRows()] if prefetches else []),
+        *([PrefetchRows(steps)] if prefetches else []),
         DeadCodeElimination(),  # before what nobody reads is stored, and has memory
         ShareOperands(),
         *([AccumulateInTensorMemory()] if tensor_memory else []),  # barriers take shared memory
@@ -152,7 +153,7 @@ def lower_to_gpu(
     memory has no room for that, all is as without. Loads run fewer than ``num_stages`` - 1 iterations ahead where a
     CTA, which has ``shared_bytes``, has no room for more; OutOfSharedMemory where it has none for the tiles alone.
     Without ``num_stages`` as many as suit the kernel, and a grid with up to so many ``blocks`` for an SM (0: many). So
-    many ``steps`` of rows that several loops read are kept in shared memory.
+    many ``steps`` have rows that several loops read, which are kept.
     """
     if target is not None:
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for

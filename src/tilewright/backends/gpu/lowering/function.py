@@ -176,7 +176,7 @@ def _register_limits(
     if isinstance(occupancy, int):
         return {"minctasm": occupancy}
     shared = (op for op in function.ops_of(Div) if isinstance(op.rhs.op, (BroadcastDistributed, Splat)))
-    if any(op.result.tile.element is float32 and op.result.layout.num_registers == _QUOTIENTS for op in shared):
+    if sum(op.result.layout.num_registers for op in shared if op.result.tile.element is float32) == _QUOTIENTS:
         return {"minctasm": min(SM_REGISTERS // (_REGISTERS_WITH_QUOTIENTS * threads), _MOST_CTAS)}
     # Where registers do not suffice, ptxas (12.8, 13.5) otherwise goes back to 32 of them, for all that it is told.
     return {"minctasm": 1} if function.ops_of(MmaOp) else {}
