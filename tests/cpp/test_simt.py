@@ -466,8 +466,10 @@ def test_any_group_and_what_programs_include(tmp_path: Path) -> None:
 )
 def test_what_a_cpu_cannot_do_is_refused(tmp_path: Path, statement: str, message: str) -> None:
     """At the place that an @ marks."""
-    head = "#include <algorithm>\n#include <cooperative_groups.h>\n#include <random>\n#include <vector>\nint hosts;"
-    head += "\n#include <functional>\n#include <string>\nstruct Base { virtual ~Base() {} }; struct Derived : Base {};"
+    headers = {"shuffle": "algorithm", "groups": "cooperative_groups.h", "minstd": "random", "vector": "vector"}
+    headers |= {"function": "functional", "string": "string"}
+    head = "".join(f"#include <{header}>\n" if word in statement else "\n" for word, header in headers.items())
+    head += "int hosts;\nstruct Base { virtual ~Base() {} }; struct Derived : Base {};"
     code = statement.replace("@", "")
     done = run(tmp_path / "program.cu", f"{head}\n__global__ void k(int* p) {{\n  {code}\n}}\nint main() {{}}\n")
     place = f"program.cu:10:{3 + statement.index('@')}: "
@@ -477,7 +479,7 @@ def test_what_a_cpu_cannot_do_is_refused(tmp_path: Path, statement: str, message
 @pytest.mark.parametrize("body", ["x + @hosts", "x + @rand()", "@std::vector<float>(3)[1]", "@y"])
 def test_lambdas_of_launches_are_refused_where_they_are_written(tmp_path: Path, body: str) -> None:
     """In host code, at the place that an @ marks."""
-    head = "#include <cstdlib>\n#include <vector>\n#include <cuda_runtime.h>\nint hosts;\n"
+    head = f"#include <cstdlib>\n{'#include <vector>' if 'vector' in body else ''}\n#include <cuda_runtime.h>\nint hosts;\n"
     head += "template <typename F> __global__ void apply(float* p, F f) { *p = f(*p); }\n"
     call = f"apply<<<1, 1>>>(nullptr, [=] __device__ (float x) {{ return {body}; }});"
     done = run(tmp_path / "program.cu", f"{head}int main() {{\n  if (hosts) {call.replace('@', '')}\n}}\n")
