@@ -30,6 +30,7 @@ _PART, _KEPT_PART = 4096, 8192  # elements; of rows that loops keep: softmax of 
 # less, 8 of 16,384 a fifth to a third (one H200).
 _LEAST, _FEWEST_OF_ROW = 2048, 8192
 _LEAST_OF_STEP = 512  # and in loops over the pieces of a row, if these exchange nothing in each step
+_LEAST_OF_KEPT_STEP = 1024  # where these are kept: in steps of 4,096 softmax of 65,536 has 2,787 with half, and 3,575
 _MOST = 8  # CTAs of a cluster that every GPU with clusters launches
 
 
@@ -70,7 +71,7 @@ class DivideRows:
         """Among how many CTAs rows are divided where nobody says it: a power of two, and 1 where they stay whole."""
         whole, part, large, most = row * max(self.steps, 1), self.part, self.large, _MOST
         if self.steps:
-            part, most = _KEPT_PART, row // _LEAST_OF_STEP
+            part, most = _KEPT_PART, row // _LEAST_OF_KEPT_STEP
         elif function.ops_of(LoopOp):
             large = max(large, _LARGE_IN_LOOPS)
         elif row == large:
