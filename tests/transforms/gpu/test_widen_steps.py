@@ -178,3 +178,62 @@ def test_two_steps_at_once_and_the_one_that_is_left() -> None:
     rest = loop("%e, %n, %one", "%x", "%y", 32, "%wide")
     before = product(f"%sum = {loop('%zero, %n, %one', '%x', '%y', 32, '%none')}")
     check(WidenSteps(), before, product(f"%wide = {wide}\n  %sum = {rest}", views), settles=False, names=False)
+
+
+def rows_of_steps(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Each step finds the rows of its right operand."""
+    total, columns = ct.zeros((M, N), ct.float32), ct.arange(N, dtype=ct.int32)[None, :]
+    for k in range(ct.cdiv(a.shape[1], K)):
+        y = ct.gather(b, (ct.load(more, (k,), (K,))[:, None], columns))
+        total = ct.mma(ct.load(a, (0, k), (M, K)), y.astype(a.dtype), total)
+    ct.store(c, (0, 0), total)
+
+
+def columns_of_rows(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """What is gathered goes on along the rows, whose numbers are known before, and is seen transposed."""
+    total, rows = ct.zeros((M, N), ct.float32), ct.load(more, (0,), (N,))[:, None]
+    for k in range(ct.cdiv(a.shape[1], K)):
+        y = ct.gather(b, (rows, (k * K + ct.arange(K, dtype=ct.int32))[None, :]))
+        total = ct.mma(ct.load(a, (0, k), (M, K)), ct.transpose(y.astype(a.dtype)), total)
+    ct.store(c, (0, 0), total)
+
+
+def by_one_number(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """A left operand by places in the array, some of which are none."""
+    total, rows = ct.zeros((M, N), ct.float32), ct.load(more, (0,), (M,))[:, None] * a.shape[0]
+    for k in range(ct.cdiv(a.shape[0], K)):
+        x = ct.gather(b, rows + (ct.arange(K, dtype=ct.int32) + k * K)[None, :])
+        total = ct.mma(x.astype(a.dtype), ct.load(a, (k, 0), (K, N)), total)
+    ct.store(c, (0, 0), total)
+
+
+def every_other(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):
+    """Places that do not go on where those of the step before end."""
+    total, columns = ct.zeros((M, N), ct.float32), ct.arange(N, dtype=ct.int32)[None, :]
+    for k in range(ct.cdiv(a.shape[1], K)):
+        y = ct.gather(b, ((k * (K // 2) + ct.arange(K, dtype=ct.int32))[:, None], columns))
+        total = ct.mma(ct.load(a, (0, k), (M, K)), y.astype(a.dtype), total)
+    ct.store(c, (0, 0), total)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32])
+@pytest.mark.parametrize("kernel", [rows_of_steps, columns_of_rows, by_one_number, every_other])
+@pytest.mark.parametrize("steps", [1, 4, 5])
+def test_operands_that_are_gathered(kernel: Any, dtype: Any, steps: int) -> None:
+    rng, depth = np.random.default_rng(steps), 32 * steps
+    more = rng.permutation(np.arange(200)).astype(np.int32)[: max(depth, 64)]
+    a = rng.integers(-2, 3, (depth, 64) if kernel is by_one_number else (64, depth)).astype(np.float16)
+    shape = (190, depth) if kernel in (columns_of_rows, by_one_number) else (190, 64)
+    b, out, found = rng.integers(-3, 4, shape).astype(dtype), {}, list[Function]()
+    fresh, b = ct.kernel(kernel), b.ravel() if kernel is by_one_number else b
+
+    def see(name: str, function: Function) -> None:
+        if name == WidenSteps.name:
+            found.append(function)
+
+    with observed_passes(see), interpreter_backend(None, target="sm_90") as gpu, ptx_backend(None, "sm_90") as ptx:
+        for backend in ("reference", gpu, ptx):
+            out[backend] = np.zeros((64, 64), np.float32)
+            ct.launch(None, (1,), fresh, (a, more, b, out[backend], 64, 64, 32), backend=backend)
+            np.testing.assert_array_equal(out[backend], out["reference"])
+    assert [op.x.tile.shape[1] for op in found[-1].ops_of(Mma)] == ([32] if kernel is every_other else [64, 32])

@@ -261,10 +261,23 @@ def needed_elsewhere(function: Function, *, after: bool = True) -> int:
 
 def staged_bytes(function: Function) -> int:
     """Shared memory of operands that threads compute or gather, and of what is added to memory beside MMA ops."""
-    staged = (op for op in function.ops_of(StageOperand) if op.buffer is None)
+    staged = (op for op in staged_at_once(function) if op.buffer is None)
     added = [(op, op.value.tile) for op in function.ops_of(Put) if op.adds]
     buffers = ((t.bytes, 1) if t.layout is None else _buffers(op) for op, t in added)
     return sum(op.copies * _copy_bytes(op) for op in staged) + sum(size * count for size, count in buffers)
+
+
+def staged_at_once(function: Function) -> list[StageOperand]:
+    """What threads put into shared memory: of loops that follow each other, each with copies of its own, what takes the
+    most."""
+    staged, loops = function.ops_of(StageOperand), dict[Block | None, list[StageOperand]]()
+    for op in staged:
+        if op.copies > 1:
+            loops.setdefault(op.block, []).append(op)
+    if len({None if block is None or block.parent is None else block.parent.block for block in loops}) > 1:
+        return staged
+    most = max(loops.values(), key=lambda ops: sum(op.copies * _copy_bytes(op) for op in ops), default=[])
+    return [op for op in staged if op.copies == 1 or op in most]
 
 
 def _copy_bytes(op: StageOperand) -> int:

@@ -27,6 +27,7 @@ from tilewright.transforms.gpu.fetch_rings import (
     fetch_groups,
     needed_elsewhere,
     rings_of,
+    staged_at_once,
     staged_bytes,
 )
 from tilewright.transforms.gpu.mma_loops import loaded_left
@@ -181,7 +182,7 @@ def choose_copies(
 
 def _gathered_step(function: Function, rings: Sequence[Ring]) -> int:
     """What a step loads, where there are as many copies of what is gathered as of what is fetched."""
-    return sum(r.bytes for r in rings) + sum(op.type.bytes for op in function.ops_of(StageOperand))
+    return sum(r.bytes for r in rings) + sum(op.type.bytes for op in staged_at_once(function))
 
 
 def ctas_of_sums(function: Function, rings: Sequence[Ring], limit: int) -> int:
@@ -220,7 +221,7 @@ def ctas_of_tiles(function: Function, rings: Sequence[Ring], limit: int) -> int:
 def step_bytes(function: Function, rings: Sequence[Ring]) -> int:
     """What a step loads; all copies of what threads gather, for which other CTAs had better not wait, or convert while
     others multiply."""
-    staged = (op for op in function.ops_of(StageOperand) if op.waited or _is_gathered(op))
+    staged = (op for op in staged_at_once(function) if op.waited or _is_gathered(op))
     return sum(r.bytes for r in rings) + sum(op.copies * op.type.bytes for op in staged)
 
 
@@ -313,7 +314,7 @@ def choose_depth(
         return deeper
     alone, half = choose(ctas), limit // 2 - needed_elsewhere(function) - BARRIERS
     threads = LANES * num_warps(function)
-    accumulators = sum(p.acc.tile.size // threads for p in mmas)
+    accumulators = max(accumulators_beside(mmas)) // threads
     crowded = threads > LANES * GROUP_WARPS or accumulators > _FEW_ACCUMULATORS
     if stages or blocks or not simple or crowded or ctas > 1:
         return ()
