@@ -43,6 +43,7 @@ from tilewright.ir.ops.gpu.barriers import MbarrierWait
 from tilewright.ir.ops.gpu.cluster import ClusterArrive, ClusterBarrier, ClusterGather, ClusterWait
 from tilewright.ir.ops.gpu.memory import SharedLoad
 from tilewright.ir.ops.linear import Reduce
+from tilewright.ir.ops.memory import StoreView
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.gpu.divide_rows import DivideRows
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
@@ -181,6 +182,23 @@ def test_each_cta_has_a_part(kernel: Any) -> None:
 @pytest.mark.parametrize("kernel", [scanned, replaced, twice], ids=lambda k: k.__name__)
 def test_others_stay_whole(kernel: Any) -> None:
     assert DivideRows(H200, 4).run(function := function_of(kernel)) is function
+
+
+def scattered(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    """Tiles that follow each other, as places."""
+    row, at, total = ct.bid(0), ct.arange(T, dtype=ct.int32), 0.0
+    for j in range(ct.cdiv(x.shape[1], T)):
+        total += ct.sum(ct.gather(x, (row, j * T + at), padding_value=0))
+    for j in range(ct.cdiv(x.shape[1], T)):
+        ct.scatter(out, (row, j * T + at), ct.gather(x, (row, j * T + at), padding_value=0) / total)
+
+
+@pytest.mark.parametrize("steps", [0, 4])
+def test_what_loops_gather_and_scatter_is_divided(steps: int) -> None:
+    """Kept rows by as many CTAs as have 8,192 elements, of which these have 1,024 of a step."""
+    function = function_of(scattered, 8192)
+    made = DivideRows(H200, 0 if steps else 4, steps).run(function)
+    assert AnalysisManager(made).get(cluster_size) == 4 and made.ops_of(StoreView)
 
 
 def test_where_nothing_asks_for_it() -> None:
