@@ -65,6 +65,7 @@ def _lowered(rewriter: Rewriter, op: CombiningOp, how: tuple[int, set[int]], b: 
     body, values = clone_block(op.body, dict(rewriter.values)), rewriter.all(op.values)
     stages = _Stages(op, body, b, warps, growing)
     found = stages.reduce(values) if isinstance(op, Reduce) else stages.scan(values)
+    body.clear()  # which is copied where it is needed: what it takes from around it has no users in it
     for k, (old, new) in enumerate(zip(op.results, found)):
         found[k] = new if new.type == old.type else b.emit(tiles.ConvertLayout, new, type=old.type)
         found[k].name = found[k].name or old.name
@@ -99,6 +100,7 @@ class _Stages:
 
     def _within_threads(self, values: Tiles, body: Block) -> Tiles:
         if not values[0].layout.axis_bits(REGISTER, self.axis):
+            body.clear()
             return values
         return self.b.emit_op(tiles.ThreadReduce, values, axis=self.axis, body=body).results
 
