@@ -17,6 +17,7 @@ from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
 from tilewright.transforms.base import InPlacePass
 
 MOST_SHARED_BYTES = 232448  # of a CTA on sm_90 and sm_100: CUDA C++ Programming Guide, "Technical specifications"
+SMALL_BYTES, _SMALL_BYTES_IN_ALL = 512, 4096  # one number of 32 bits from each warp, or of each row
 _ALWAYS = 1 << 62
 _RESERVED = 1024  # bytes that the driver has of each CTA, from sm_80 on: CUDA C++ Programming Guide, "Shared memory"
 
@@ -32,7 +33,8 @@ class AllocateShared(InPlacePass):
     A tile is live from its allocation to its last use, and to the end of a loop around that one if it is allocated
     outside; one that an asynchronous copy fills, to the next wait; one that the TMA unit stores, to the end. One that
     another thread fetches is live as long as those use it that wait for what it fetches, as far as CTAs do not fetch
-    for each other. One that other CTAs store to shares none.
+    for each other. One that other CTAs store to shares none, and the smallest ones share none where there is room: what
+    warps exchange for a reduction needs no barrier before it then.
     Runs when all shared memory is asked for, and before barriers are inserted, which keep apart what shares memory.
     OutOfSharedMemory, when ``limit`` bytes are not enough, at the allocation that does not fit.
     """
@@ -43,13 +45,20 @@ class AllocateShared(InPlacePass):
     def change(self, function: Function) -> bool:
         if not any(isinstance(op, SharedAlloc) and op.offset is None for op in function.walk()):
             return False
+        intervals = _intervals(function)
+        try:
+            self._place_all(_apart(intervals))
+        except OutOfSharedMemory:
+            self._place_all(intervals)
+        return True
+
+    def _place_all(self, intervals: list[_Interval]) -> None:
         placed: list[tuple[_Interval, int]] = []
         # The largest first: what is small fits into the gaps.
-        for interval in sorted(_intervals(function), key=lambda i: (-i.op.type.bytes, i.first)):
+        for interval in sorted(intervals, key=lambda i: (-i.op.type.bytes, i.first)):
             offset = self._allocate(interval, placed)
             interval.op.offset = offset
             placed.append((interval, offset))
-        return True
 
     def _allocate(self, interval: _Interval, placed: list[tuple[_Interval, int]]) -> int:
         op = interval.op
@@ -72,6 +81,16 @@ class _Interval:
 
     def overlaps(self, other: _Interval) -> bool:
         return self.first <= other.last and other.first <= self.last
+
+
+def _apart(intervals: list[_Interval]) -> list[_Interval]:
+    """``intervals``, of which those of small tiles last all the time, as far as these take little memory in all."""
+    found, room = [], _SMALL_BYTES_IN_ALL
+    for interval in intervals:
+        small = interval.op.type.bytes <= min(SMALL_BYTES, room)
+        room -= interval.op.type.bytes * small
+        found.append(_Interval(interval.op, 0, _ALWAYS) if small else interval)
+    return found
 
 
 def _intervals(function: Function) -> list[_Interval]:

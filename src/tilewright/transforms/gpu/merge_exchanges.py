@@ -23,10 +23,10 @@ from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.base import InPlacePass
+from tilewright.transforms.gpu.allocate_shared import SMALL_BYTES
 from tilewright.transforms.gpu.pipeline_loads import after
 
 _WORD = 4  # bytes of a register
-_SMALL_BYTES = 512  # one number of 32 bits from each warp, or of each row
 _SHAPING = (Reshape, Permute, Splat, BroadcastDistributed)
 
 
@@ -124,11 +124,11 @@ def _sink(store: GlobalStore) -> bool:
 
 
 def _few(t: TileType) -> bool:
-    return t.size * _WORD <= _SMALL_BYTES
+    return t.size * _WORD <= SMALL_BYTES
 
 
 def _is_small(alloc: SharedAlloc) -> bool:
-    return alloc.type.bytes <= _SMALL_BYTES and len(list(alloc.result.users)) == 2  # stored and loaded once
+    return alloc.type.bytes <= SMALL_BYTES and len(list(alloc.result.users)) == 2  # stored and loaded once
 
 
 def _is_exchanged(op: Op, block: Block) -> bool:
