@@ -137,15 +137,25 @@ def test_blocks_whose_sums_fill_the_registers_stay() -> None:
     check(HoistMma(), before, kernel(HEAD + FIRST + WEIGHTS + more + CHANGE + last + rest))
 
 
+def test_the_last_sum_has_the_registers_of_those_before() -> None:
+    """Seven sums and an operand, of which the last one begins when others have ended, if it adds to nothing."""
+    more = "".join(f"\n    %more{k} = gpu.wgmma(%x, %y, %none) : {TILE}" for k in range(3))
+    seen = "".join(f"\n    %seen{k} = exp(%more{k}) : {TILE}" for k in range(3))
+    before = kernel(HEAD + FIRST + more + WEIGHTS + CHANGE + seen + REST)
+    check(HoistMma(), before, before)
+    rest = REST.replace("%v, %other", "%v, %none")
+    before = kernel(HEAD + FIRST + more + WEIGHTS + CHANGE + seen + rest)
+    check(HoistMma(), before, kernel(HEAD + FIRST + more + CHANGE + WEIGHTS + seen + rest))
+
+
 def test_what_is_carried_begins_before_what_is_stored_is_waited_for() -> None:
     put = f"\n    %seen = cast(%change) {{dtype = f16}} : {HALF}\n    gpu.put(%map, %seen, [%j, %zero]) {{inner = 1}}"
     end = f"""{fetched("v", "j", ROWS)}
     %last = gpu.wgmma(%left, %v, %other) : {TILE}""" + REST[REST.index("\n    continue") :]
     late = CHANGE.replace("%x, %u", "%left, %u")  # which follows from the first one
-    before = HEAD + FIRST + WEIGHTS + late
-    check(
-        HoistMma(), kernel(before + put + end), kernel(before + end.replace("\n    continue", put + "\n    continue"))
-    )
+    next_ = WEIGHTS[WEIGHTS.index("\n    %next") :]  # begins behind what is stored
+    before, after = HEAD + FIRST + WEIGHTS + late, HEAD + FIRST + WEIGHTS.replace(next_, "") + late + next_
+    check(HoistMma(), kernel(before + put + end), kernel(after + end.replace("\n    continue", put + "\n    continue")))
 
 
 def test_what_leaves_the_block_runs_beside_what_is_stored() -> None:

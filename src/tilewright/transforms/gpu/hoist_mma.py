@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, may_alias
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import live_sums
+from tilewright.analysis.mma_graph import depends, live_sums
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.effects import is_ordered, is_pure
 from tilewright.ir.gpu_stage import num_warps
@@ -50,9 +50,11 @@ class HoistMma(InPlacePass):
 
 
 def _words(block: Block) -> int:
-    """Registers of all threads for accumulators and the largest left operand of the MMA ops of ``block``."""
-    mmas = _mmas(block.ops)
-    sums = sum(op.acc.tile.size for op in mmas if not isinstance(op.acc.op, Wgmma))
+    """Registers of all threads for accumulators and the largest left operand of the MMA ops of ``block``: not for what
+    the last one gives, if that waits for others, whose sums are over then, and adds to nothing."""
+    *others, last = mmas = _mmas(block.ops)
+    after = isinstance(last.acc.op, Constant) and any(depends(last, op) for op in others)
+    sums = sum(op.acc.tile.size for op in (others if after else mmas) if not isinstance(op.acc.op, Wgmma))
     return sum([sums, *sorted(op.x.tile.size // 2 for op in mmas if isinstance(op.x.type, TileType))[-1:]])
 
 
@@ -78,6 +80,8 @@ class _Hoist:
                 made = self._behind(made, first, second)
         for first, last in () if all_fit else zip(_mmas(made), _mmas(made)[2:]):
             made = self._stage_behind(made, first, last)
+        for first, second in pairwise(_mmas(made)):
+            made = self._leaving_behind(made, first, second)
         if made == before:
             return False
         self.block.splice(made[:-1], before=self.block.terminator)
@@ -102,6 +106,16 @@ class _Hoist:
         waits = any(first.result in _operands(op) for op in ops[at:end])
         moved = _Order(ops[:at], ops[at:]).with_next(second, self.alias) if waits else None
         return moved.ops if moved is not None and self._fits(moved) else ops
+
+    def _leaving_behind(self, ops: list[Op], first: Wgmma, second: Wgmma) -> list[Op]:
+        """``ops`` with ``first``, whose sum only leaves, behind ``second``, whose sum is stored beside it then."""
+        fetched = all(isinstance(v.type, TileType) or isinstance(v.op, Fetch) for v in (first.x, first.y))
+        needed = any(depends(op, second) for op in _mmas(ops))
+        if needed or not (fetched and self._leaves(first)) or self._leaves(second):
+            return ops
+        others = [op for op in ops if op is not first]
+        at = others.index(second) + 1
+        return [*others[:at], first, *others[at:]]
 
     def _stage_behind(self, ops: list[Op], first: Wgmma, last: Wgmma) -> list[Op]:
         """``ops`` with what threads put into shared memory for ``last`` behind ``first``, where no MMA op gives it."""

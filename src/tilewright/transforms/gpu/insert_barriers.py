@@ -102,6 +102,7 @@ class _Access:
     private: Op | None = None  # an allocation each of whose elements one thread accesses
     copies: bool = False  # asynchronously, to where MMA ops of one warp group read in its ring, which threads wait for
     multiplies: bool = False  # by one warp group
+    mma: Op | None = None  # that reads it
     slot: _Slot | None = None
     allocation: Op | None = None  # whose bytes these are
 
@@ -183,8 +184,9 @@ class _Pending:
         if isinstance(op, WgmmaWait) and op.pending:
             self.pending |= self._done(op, op.pending, 0)
         self.pending |= self.multiplied
-        if isinstance(op, WgmmaWait) and not op.pending:
-            self.multiplied.clear()
+        if isinstance(op, WgmmaWait):
+            ended = {v.op for v in op.accs}
+            self.multiplied = {a for a in self.multiplied if op.pending and a.mma not in ended}
 
     def _done(self, op: Wgmma | WgmmaWait, in_flight: int, begun: int) -> set[_Access]:
         """What MMA ops have read that are done where ``op`` leaves so many ``in_flight``: of those iterations before
@@ -277,7 +279,7 @@ class _Dependences(DependenceWalk[_Pending]):
             one = layout is not None and layout.size(WARP) == GROUP_WARPS
             for operand in (op.x, op.y):
                 if isinstance(operand.type, SharedType):
-                    yield _Access(False, None, *_range(operand), multiplies=one, **_place(operand))
+                    yield _Access(False, None, *_range(operand), multiplies=one, mma=op, **_place(operand))
         if isinstance(op, memory.AsyncCopy):
             yield _Access(False, self._alias.underlying_object(op.ptrs))
         if isinstance(op, MemoryOp) and self._alias.effect(op):

@@ -55,7 +55,8 @@ def put_buffers(op: tma.Put) -> tuple[SharedType, int]:
     assert isinstance(tensor_map, tma.TensorMap)
     shape, sizes = list(t.shape), {op.inner: tensor_map.box[-1], 1 - op.inner: tma.box_rows(tensor_map)}
     axis = next((k for k, size in sizes.items() if tma.can_part(op.value.layout, k, size)), op.inner)
-    if tma.can_part(op.value.layout, axis, sizes[axis]):
+    whole = op.adds and t.shape[axis] <= _BUFFERS * sizes[axis]  # takes no more memory, and one barrier
+    if tma.can_part(op.value.layout, axis, sizes[axis]) and not whole:
         shape[axis] = sizes[axis]
     shared = SharedType(t.element, tma.swizzled_layout(shape, op.inner, tensor_map.swizzle, t.element.bytes))
     several = tuple(shape) != t.shape and _BUFFERS * shared.bytes <= MOST_BYTES
@@ -118,6 +119,7 @@ class _Stager:
             buffers += allocations
             self.of_puts.update((op, ([a.result for a in allocations], len(group) > 1)) for op in group)
         self.alike = {op: self._alike(op) for op in self.by_groups}
+        self.free: set[tma.Put] = set()  # whose buffer has been waited for
 
     def _alike(self, op: tma.Put) -> int:
         """How many tiles the block of ``op`` stores, by the same threads and in as many pieces; 1 where some differ."""
@@ -144,9 +146,18 @@ class _Stager:
             buffer = allocation.result
         else:
             buffer = b.emit(SharedCopy, op.buffer, b.constant(0, int32), type=op.type)
+        self._wait_early(op, b)
         b.emit_op(SharedStore, buffer, op.value, vector=shared_vector(op.type, op.value.layout))
         b.emit_op(tma.AsyncFence)
         return buffer
+
+    def _wait_early(self, op: StageOperand, b: Builder) -> None:
+        """Wait for the buffer of what the block adds to memory after ``op``, so that the barrier behind that is one for
+        it, too."""
+        adding = [put for put in self.by_groups if put.adds and put.block is op.block and put not in self.free]
+        if len(adding) == 1 and len(self.of_puts[adding[0]][0]) == 1 and not adding[0].after_stores:
+            b.emit_op(tma.TmaStoreWait)
+            self.free.update(adding)
 
     def put(self, op: tma.Put, b: Builder) -> list[Value]:
         t, (shared, count), tensor_map = op.value.tile, put_buffers(op), op.map.op
@@ -165,7 +176,8 @@ class _Stager:
             pending = 0 if written or (shares and not i) else count - 1  # others may have used one buffer
             if not written and not shares and i < count:  # used last when the tile before was stored
                 pending = (pieces - 1 - i) % count + i + pieces * (self.alike[op] - 1)
-            b.emit_op(tma.TmaStoreWait, pending=pending, written=written)
+            if op not in self.free or i:
+                b.emit_op(tma.TmaStoreWait, pending=pending, written=written)
             vector = shared_vector(shared, piece.layout)
             b.emit_op(SharedStore, buffers[i % count], piece, vector=vector)
             b.emit_op(tma.AsyncFence)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from tilewright.ir.core import Op, Value
-from tilewright.ir.ops.arith import Cast
+from tilewright.ir.ops.arith import Cast, Neg
 from tilewright.ir.ops.gpu.wgmma import LoadFetched, Wgmma
 from tilewright.ir.ops.linear import Mma
 from tilewright.ir.ops.memory import Load
@@ -36,10 +36,17 @@ def used_beside(value: Value, states: Collection[Shape] = ()) -> tuple[Op, Shape
 
 def combined_with(user: Broadcast, states: Collection[Shape] = ()) -> tuple[Op, Shape, int] | None:
     """See ``used_beside``, where ``user`` is what repeats a value."""
-    others = [v.op for after in user.result.users if after.spec.elementwise for v in after.operands]
-    others = [_loaded_as(o) for o in others if o is not None and o is not user]
+    negated = [after.result for after in user.result.users if isinstance(after, Neg)]
+    users = [after for v in (user.result, *negated) for after in v.users if after.spec.elementwise]
+    others = [_loaded_as(v.op) for after in users for v in after.operands if v.op not in (None, user)]
     multiplied = multiplied_by(user.result)
-    found: list[Op | None] = [*others, _found_by(user.result), multiplied]
+    products = (v.op for v in reachable([v for after in users for v in after.operands], _computed_from))
+    found: list[Op | None] = [
+        *others,
+        _found_by(user.result),
+        multiplied,
+        *(o for o in products if isinstance(o, Wgmma)),
+    ]
     other: Op | None = next((o for o in found if isinstance(o, _BESIDE)), None)
     if other is None and user.shape in states:
         other = next((o for o in user.result.users if o.spec.elementwise), None)
@@ -49,6 +56,11 @@ def combined_with(user: Broadcast, states: Collection[Shape] = ()) -> tuple[Op, 
     made = multiplied.x if other is multiplied and multiplied is not None else other.results[0]
     alike = longer_axes(made.tile.shape) == longer_axes(user.shape)
     return (other, user.shape, axes[0]) if alike else None
+
+
+def _computed_from(value: Value) -> Sequence[Value]:
+    """The operands of which ``value`` is computed element by element."""
+    return value.op.operands if value.op is not None and value.op.spec.elementwise else ()
 
 
 def _found_by(index: Value) -> Load | None:
