@@ -9,6 +9,7 @@
 namespace tilewright {
 constexpr unsigned most_threads = 1024;
 constexpr unsigned pause = 50;  // microseconds
+constexpr double seconds_of_looking = 0.001;  // without a pause, as another kernel may write soon
 constexpr double seconds_of_waiting = 5;  // until it is asked whether other threads of the program may write
 constexpr double seconds_of_window = 0.25;  // in which all change memory at most, until more threads begin other blocks
 constexpr double seconds_between_looks = 0.25, seconds_of_silence = 1, seconds_until_told = 15;
@@ -148,6 +149,7 @@ bool end_round(worker* mine, unsigned round) {
     if (round % 64 == 63) mine->run->waits.given ? usleep(pause) : sched_yield();
     launch* run = mine->run;
     waiting& all = run->waits;
+    double waited = 0;  // since all blocks that have begun wait, and no other can begin
     {
         locked here;
         bool const moved = mine->spin.moves || mine->spin.lanes != mine->spin.before;
@@ -161,15 +163,16 @@ bool end_round(worker* mine, unsigned round) {
             __tw_give_threads(all.given = all.held);
             is_idle(all.asked_by);
         }
-        if (now() - all.since < seconds_of_waiting) return true;
-        all.stuck = true;
+        waited = now() - all.since;
+        all.stuck |= waited >= seconds_of_waiting;
     }
+    if (waited >= seconds_of_looking) usleep(pause);
+    if (waited < seconds_of_waiting) return true;
     if (__tw_is_stuck(run, true)) {
         fail(run, mine->spin.file, mine->spin.line, "every block that is left waits for memory that none of them changes");
         return false;
     }
-    bool const late = now() - all.since >= seconds_until_told;
-    if (late && !__atomic_exchange_n(&all.told, true, __ATOMIC_RELAXED))
+    if (waited >= seconds_until_told && !__atomic_exchange_n(&all.told, true, __ATOMIC_RELAXED))
         say("%s:%d: %s() has waited for %g seconds for memory that no kernel changes; the program may yet", mine->spin.file,
             mine->spin.line & ((1 << column_shift) - 1), run->kernel, seconds_until_told);
     return true;
