@@ -241,14 +241,14 @@ def interpreters() -> dict[str, AbstractContextManager[str]]:
     [
         (gathered, (64, 64, 64), np.float16, 208),
         (gathered, (128, 64, 64), BF16, 144),
-        (gathered, (64, 32, 64), E4M3, 208),
+        (gathered, (64, 32, 128), E4M3, 416),
         (gathered, (128, 128, 64), BF16, 48),  # fewer steps than copies, and two warp groups
         (persistent, (64, 64, 64), np.float16, 208),
         (right, (64, 64, 64), np.float16, 208),
-        (right, (64, 128, 64), E4M3, 208),
+        (right, (64, 128, 128), E4M3, 416),
         (both, (64, 64, 64), BF16, 208),
         (both, (128, 128, 64), np.float16, 48),
-        (both, (64, 64, 64), E4M3, 80),
+        (both, (64, 64, 128), E4M3, 160),
         (flat, (64, 64, 64), BF16, 192),
     ],
 )
