@@ -11,28 +11,28 @@ from tilewright.cpp.host.ranges import with_ranges
 PROGRAM = r"""#include <cstdio>
 #include <vector>
 #include <cuda_runtime.h>
-__global__ void below(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) o[i] += 1; }
-__global__ void above(int* o, int n) { int i = threadIdx.x + blockDim.x * blockIdx.x; if (n > i) o[i] += 1; }
-__global__ void last(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i <= n - 1) o[i] += 1; }
+__global__ void below(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) atomicAdd(o + i, 1); }
+__global__ void above(int* o, int n) { int i = threadIdx.x + blockDim.x * blockIdx.x; if (n > i) atomicAdd(o + i, 1); }
+__global__ void last(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i <= n - 1) atomicAdd(o + i, 1); }
 __global__ void leaves(int* o, int n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= size_t(n)) return;
-  o[i] += 1;
+  atomicAdd(o + i, 1);
 }
-__global__ void wide(int* o, int n) { unsigned i = blockIdx.x * blockDim.x + threadIdx.x; if (i < size_t(n)) o[i] += 1; }
-__global__ void longs(int* o, int n) { long i = blockIdx.x * (long)blockDim.x + threadIdx.x; if (!(i >= n)) o[i] += 1; }
+__global__ void wide(int* o, int n) { unsigned i = blockIdx.x * blockDim.x + threadIdx.x; if (i < size_t(n)) atomicAdd(o + i, 1); }
+__global__ void longs(int* o, int n) { long i = blockIdx.x * (long)blockDim.x + threadIdx.x; if (!(i >= n)) atomicAdd(o + i, 1); }
 __global__ void several(int* o, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n && o[i] >= 0) o[i] += i % 3 ? 1 : o[i] < 5 ? 1 : 7;
+  if (i < n && o[i] >= 0) atomicAdd(o + i, i % 3 ? 1 : o[i] < 5 ? 1 : 7);
 }
 __global__ void strided(int* o, int n) {
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) o[i] += 1;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(o + i, 1);
 }
 __global__ void strides(int* o, int n) {
   size_t all = (size_t)gridDim.x * blockDim.x;
-  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += all) o[i] += 1;
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += all) atomicAdd(o + i, 1);
 }
-__global__ void backwards(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) o[n - 1 - i] += 1; }
+__global__ void backwards(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) atomicAdd(o + n - 1 - i, 1); }
 __global__ void otherwise(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) atomicAdd(o, 1); }
 __global__ void all(unsigned* o) { atomicAdd(o, blockIdx.x * blockDim.x + threadIdx.x); }
 __global__ void signs(int* o, int n) {  // of numbers that have become negative

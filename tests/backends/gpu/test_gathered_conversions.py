@@ -98,10 +98,10 @@ def run(kernel: Any, tile: Tile, stored: Any, dtype: Any, backend: str, depth: i
     [
         (across, (64, 64, 64), np.int8, np.float16),
         (across, (128, 128, 64), np.int8, BF16),
-        (across, (64, 128, 32), ml_dtypes.float8_e5m2, np.float16),
+        (across, (64, 128, 64), ml_dtypes.float8_e5m2, np.float16),
         (along, (128, 64, 64), np.int8, BF16),
         (along, (64, 64, 64), E4M3, np.float16),
-        (along, (64, 64, 32), np.float32, BF16),
+        (along, (64, 64, 64), np.float32, BF16),
         (doubled, (64, 64, 64), np.int8, np.float16),
         (left, (64, 64, 64), np.int8, BF16),
         (left, (64, 128, 32), np.float32, np.float16),
