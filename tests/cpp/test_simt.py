@@ -158,6 +158,7 @@ int main() {
   std::thread a([&] { for (int i = 0; i < 8; ++i) simt<<<64, 64>>>(counts, counts + 1, p); });
   std::thread b([&] { for (int i = 0; i < 8; ++i) tile<<<64>>>(counts, counts + 1, p + 64); });
   a.join(); b.join();
+  cudaDeviceSynchronize();
   printf("%d %d\n", counts[0], counts[1] <= 2);
 }
 """
