@@ -48,3 +48,13 @@ def test_values_are_alike_where_pure_ops_of_one_kind_compute_them_of_such() -> N
     assert are_alike(x, x) and are_alike(a, b) and are_alike(c, d) and are_alike(None, None)
     assert are_alike(c, e, {x: y}) and not are_alike(c, e)
     assert not any(are_alike(*pair) for pair in ((x, y), (a, c), (d, e), (a, g), (k, l), (m, n), (x, None)))
+
+
+def test_values_that_use_others_twice_are_compared_once() -> None:
+    """Two sums of themselves, over and over, which have more paths than can be followed."""
+    chains = (f"%{name}{i + 1} = add(%{name}{i}, %{name}{i}) : i32\n" for i in range(100) for name in "ab")
+    function = parse_function(
+        f'func @f(%a0: i32 = "x".scalar, %b0: i32 = "y".scalar) {{\n{"".join(chains)}return()\n}}\n'
+    )
+    a, b = (op.result for op in function.body.ops[-3:-1])
+    assert are_alike(a, b, {function.body.args[0]: function.body.args[1]}) and not are_alike(a, b)

@@ -38,11 +38,22 @@ def are_alike(x: Value | None, y: Value | None, same: Mapping[Value, Value] = Ma
     the one in ``y`` that is taken for it."""
     if x is None or y is None:
         return x is y
-    if x is y or same.get(x) is y:
-        return True
+
+    def is_one(pair: tuple[Value, Value]) -> bool:
+        return pair[0] is pair[1] or same.get(pair[0]) is pair[1]
+
+    def operands(pair: tuple[Value, Value]) -> Iterable[tuple[Value, Value]]:
+        p, q = pair[0].op, pair[1].op
+        return () if is_one(pair) or p is None or q is None else zip(p.operands, q.operands)
+
+    return all(is_one(pair) or _are_of_one_kind(*pair) for pair in reachable([(x, y)], operands))
+
+
+def _are_of_one_kind(x: Value, y: Value) -> bool:
+    """Whether pure ops that are alike but for their operands make ``x`` and ``y``."""
     p, q = x.op, y.op
     if p is None or q is None or type(p) is not type(q) or not is_pure(p) or p.regions:
         return False
     # As text, which tells 0.0 and -0.0 apart.
     equal = x.type == y.type and x.index == y.index and repr(p.attributes) == repr(q.attributes)
-    return equal and p.segments == q.segments and all(are_alike(a, b, same) for a, b in zip(p.operands, q.operands))
+    return equal and p.segments == q.segments and len(p.operands) == len(q.operands)
