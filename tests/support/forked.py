@@ -32,7 +32,9 @@ class Server:
     def __init__(self) -> None:
         self._socket, other = socket.socketpair()
         with other:
-            words = [sys.executable, "-m", __name__, str(other.fileno())]
+            # Not by ``-m``: only pytest's own process need have the folder of the tests on its path.
+            words = [sys.executable, "-c", f"import runpy; runpy.run_path({__file__!r}, run_name='__main__')"]
+            words.append(str(other.fileno()))
             self._process = subprocess.Popen(words, pass_fds=[other.fileno()], cwd="/")
         self._python = _of_python(os.environ)
         self._lock = threading.Lock()
