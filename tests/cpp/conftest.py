@@ -1,5 +1,5 @@
 """The tests share a disk cache, which keeps the runtime of C++ programs; the C++ standard library is built before the
-first one. Processes of ``tilewright`` are forked, but for those of the tests with ``own_processes``."""
+first one. On Linux processes of ``tilewright`` are forked, but for those of the tests with ``own_processes``."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def server() -> Iterator[forked.Server]:
 
 
 @pytest.fixture(autouse=True)
-def forked_processes(request: pytest.FixtureRequest, server: forked.Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.node.get_closest_marker("own_processes") is None:
-        monkeypatch.setattr(subprocess, "run", server.run)
+def forked_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if sys.platform == "linux" and request.node.get_closest_marker("own_processes") is None:
+        monkeypatch.setattr(subprocess, "run", request.getfixturevalue("server").run)
 
 
 @pytest.fixture

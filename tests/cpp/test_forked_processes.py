@@ -10,6 +10,11 @@ from pathlib import Path
 import pytest
 from support.forked import Server
 
+pytestmark = [
+    pytest.mark.own_processes,
+    pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone"),
+]
+
 PROGRAM = r"""#include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,7 +30,6 @@ int main(int count, char** words) {
 """
 
 
-@pytest.mark.own_processes
 @pytest.mark.parametrize("last", ["end", "crash"])
 def test_programs(tmp_path: Path, server: Server, environment: dict[str, str], last: str) -> None:
     (tmp_path / "program.cu").write_text(PROGRAM)
@@ -41,7 +45,6 @@ def test_programs(tmp_path: Path, server: Server, environment: dict[str, str], l
     assert forked[1] == f"3 {last} yes a line 1\n"
 
 
-@pytest.mark.own_processes
 @pytest.mark.parametrize("words", [["--version"], ["nonsense"], ["run", "missing.cu"]], ids=lambda words: words[0])
 def test_commands(server: Server, words: list[str]) -> None:
     command = [sys.executable, "-m", "tilewright", *words]

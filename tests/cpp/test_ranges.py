@@ -11,28 +11,30 @@ from tilewright.cpp.host.ranges import with_ranges
 PROGRAM = r"""#include <cstdio>
 #include <vector>
 #include <cuda_runtime.h>
-__global__ void below(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) atomicAdd(o + i, 1); }
-__global__ void above(int* o, int n) { int i = threadIdx.x + blockDim.x * blockIdx.x; if (n > i) atomicAdd(o + i, 1); }
-__global__ void last(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i <= n - 1) atomicAdd(o + i, 1); }
-__global__ void leaves(int* o, int n) {
+#define KERNEL template <bool shared> __global__ void
+template <bool shared> __device__ void add(int* p, int n) { if (shared) atomicAdd(p, n); else *p += n; }
+KERNEL below(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) add<shared>(o + i, 1); }
+KERNEL above(int* o, int n) { int i = threadIdx.x + blockDim.x * blockIdx.x; if (n > i) add<shared>(o + i, 1); }
+KERNEL last(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i <= n - 1) add<shared>(o + i, 1); }
+KERNEL leaves(int* o, int n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= size_t(n)) return;
-  atomicAdd(o + i, 1);
+  add<shared>(o + i, 1);
 }
-__global__ void wide(int* o, int n) { unsigned i = blockIdx.x * blockDim.x + threadIdx.x; if (i < size_t(n)) atomicAdd(o + i, 1); }
-__global__ void longs(int* o, int n) { long i = blockIdx.x * (long)blockDim.x + threadIdx.x; if (!(i >= n)) atomicAdd(o + i, 1); }
-__global__ void several(int* o, int n) {
+KERNEL wide(int* o, int n) { unsigned i = blockIdx.x * blockDim.x + threadIdx.x; if (i < size_t(n)) add<shared>(o + i, 1); }
+KERNEL longs(int* o, int n) { long i = blockIdx.x * (long)blockDim.x + threadIdx.x; if (!(i >= n)) add<shared>(o + i, 1); }
+KERNEL several(int* o, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n && o[i] >= 0) atomicAdd(o + i, i % 3 ? 1 : o[i] < 5 ? 1 : 7);
+  if (i < n && o[i] >= 0) add<shared>(o + i, i % 3 ? 1 : o[i] < 5 ? 1 : 7);
 }
-__global__ void strided(int* o, int n) {
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) atomicAdd(o + i, 1);
+KERNEL strided(int* o, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) add<shared>(o + i, 1);
 }
-__global__ void strides(int* o, int n) {
+KERNEL strides(int* o, int n) {
   size_t all = (size_t)gridDim.x * blockDim.x;
-  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += all) atomicAdd(o + i, 1);
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += all) add<shared>(o + i, 1);
 }
-__global__ void backwards(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) atomicAdd(o + n - 1 - i, 1); }
+KERNEL backwards(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) add<shared>(o + n - 1 - i, 1); }
 __global__ void otherwise(int* o, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) atomicAdd(o, 1); }
 __global__ void all(unsigned* o) { atomicAdd(o, blockIdx.x * blockDim.x + threadIdx.x); }
 __global__ void signs(int* o, int n) {  // of numbers that have become negative
@@ -57,22 +59,27 @@ int unlike(kernel each, int* o, int n, int width, int block, bool strides) {
   for (int i = 0; i < 1 << 16; ++i) if (o[i] != wanted[i]) return printf("%d of %d wide\n", block, width);
   return 0;
 }
+// By one thread for each number, and by several.
+template <bool shared> struct of { static constexpr kernel each[] = {
+  below<shared>, above<shared>, last<shared>, leaves<shared>, wide<shared>, longs<shared>, several<shared>,
+  strided<shared>, strides<shared>, backwards<shared>}; };
+kernel const* const kernels[] = {of<false>::each, of<true>::each};
 int main() {
   int *o, wrong = 0;
   cudaMallocManaged(&o, 4 << 16);
-  int which = 0;
-  for (kernel each : {below, above, last, leaves, wide, longs, several, strided, strides, backwards}) {
+  for (int which = 0; which < 20; ++which) {
+    kernel const each = kernels[which / 10][which % 10];
+    int const deep = 1 + which / 10, times = deep * deep;
     for (int n : {0, 1, 15, 1000, 5000, 40000})
       for (int block : {1, 7, 96, 256}) {
         for (int i = 0; i < 1 << 16; ++i) o[i] = 0;
-        bool many = each == strided || each == strides;
-        dim3 grid(many ? 3 : (n + block) / block, 2);
-        each<<<grid, dim3(block, 1, 2)>>>(o, n);
+        bool many = which % 10 == 7 || which % 10 == 8;  // with strides
+        dim3 grid(many ? 3 : (n + block) / block, deep);
+        each<<<grid, dim3(block, 1, deep)>>>(o, n);
         cudaDeviceSynchronize();
         for (int i = 0; i < 1 << 16; ++i)
-          if (o[i] != (i < n ? 4 : 0)) { ++wrong; printf("%d: n %d block %d at %d: %d\n", which, n, block, i, o[i]); break; }
+          if (o[i] != (i < n ? times : 0)) { ++wrong; printf("%d: n %d block %d at %d: %d\n", which, n, block, i, o[i]); break; }
       }
-    ++which;
   }
   for (int n : {0, 1, 250, 400, 5000})
     for (int block : {1, 64, 96, 256}) wrong += !!unlike(fixed, o, n, 96, block, false) + !!unlike(shifted, o, n, 64, block, true);

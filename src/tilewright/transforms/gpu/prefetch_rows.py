@@ -60,7 +60,7 @@ class PrefetchRows(InPlacePass):
         least = 2 if parts == 1 else 1
         rows = [row for row in _rows(function) if reduced[row.load.result.tile.size] >= least]
         most = (self.ahead_of_pieces if self.pieces else self.ahead) // ctas
-        if ctas > 1 and sum(row.load.result.tile.size * row.load.result.tile.element.bytes for row in rows) > most:
+        if ctas > 1 and sum(row.load.result.tile.bytes for row in rows) > most:
             return False  # what is left of the rows would be slower
         for row in rows:
             _prefetch(row, distance, most // len(rows), alone=ctas == 1)
