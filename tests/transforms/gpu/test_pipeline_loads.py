@@ -110,8 +110,19 @@ def test_one_iteration_ahead() -> None:
     check(PipelineLoads(3, budget=2048), before, after, names=False)  # no room for a third
 
 
-def test_what_is_not_only_an_operand_is_read_as_it_was_loaded() -> None:
-    printed = '    print([%l]) {parts = (none), formats = ("")}'
+PRINTED = '    print([%l]) {parts = (none), formats = ("")}'
+BRANCH = f"""    %begins = cmp(%k, %zero) {{predicate = CmpPredicate.EQ}} : i1
+    if(%begins) {{types = ()}} {{
+      %d = gpu.convert_layout(%l) {{type = !f32[16,16]{X}}} : f32[16,16]{X}
+      print([%d]) {{parts = (none), formats = ("")}}
+      yield([])
+    }} {{
+      yield([])
+    }}"""
+
+
+@pytest.mark.parametrize("printed", [PRINTED, BRANCH], ids=["printed", "an operand in a branch"])
+def test_what_is_not_only_an_operand_is_read_as_it_was_loaded(printed: str) -> None:
     convert = f"    %c = gpu.convert_layout(%l) {{type = !f32[16,16]{X}}} : f32[16,16]{X}"
     load = f"    %l = gpu.shared_load(%h) {{type = !f32[16,16]{LOADED}, vector = 4}} : f32[16,16]{LOADED}"
     operand = f"    %c = gpu.shared_load(%h) {{type = !f32[16,16]{X}}} : f32[16,16]{X}"
@@ -315,6 +326,34 @@ def test_threads_wait_for_nobody_where_each_reads_what_it_copied() -> None:
     kinds = [type(op) for op in lowered.walk() if isinstance(op, (AsyncCopy, Barrier))]
     assert AsyncCopy in kinds
     assert Barrier not in kinds
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("make", [interpreter_backend, ptx_backend])
+def test_operands_of_products_under_conditions(make: Any, target: str) -> None:
+    """Loaded before the branch, one of them also for a product behind it."""
+
+    @ct.kernel
+    def products(a: ct.Array, b: ct.Array, flags: ct.Array, out: ct.Array) -> None:
+        first, second = ct.zeros((16, 16), ct.float32), ct.zeros((16, 16), ct.float32)
+        for k in range(4):
+            x, y = ct.load(a, (0, k), (16, 16)), ct.load(b, (k, 0), (16, 16))
+            other = ct.load(b, (k, 1), (16, 16))
+            if ct.load(flags, (k,), ()) > 0:
+                first = ct.mma(x, other, first)
+            second = ct.mma(x, y, second)
+        ct.store(out, (0, 0), first)
+        ct.store(out, (0, 1), second)
+
+    rng = np.random.default_rng(3)
+    a, b = (aligned(shape, np.float16) for shape in ((16, 64), (64, 32)))
+    for operand in (a, b):
+        operand[...] = rng.integers(-2, 3, operand.shape)
+    out, flags = np.zeros((16, 32), np.float32), np.array([0, 1, 0, 1], np.int32)
+    with make(None, target=target) as backend:
+        ct.launch(None, (1,), products, (a, b, flags, out), backend=backend)
+    x, y = a.astype(np.float32), b.astype(np.float32)
+    np.testing.assert_array_equal(out, np.hstack([(x * flags.repeat(16)) @ y[:, 16:], x @ y[:, :16]]))
 
 
 def of_pages(

@@ -352,9 +352,11 @@ def _is_zero(padding: Value | None) -> bool:
 
 
 def _operand_uses(value: Value, path: _Path = ()) -> Iterator[tuple[ConvertLayout, _Path] | None]:
-    """The conversions that ``value`` goes to, directly or in another shape; None for any other use."""
+    """The conversions of its block that ``value`` goes to, directly or in another shape; None for any other use."""
     for op in value.users:
-        if isinstance(op, ConvertLayout):
+        if op.block is not value.block:
+            yield None  # it runs under a condition
+        elif isinstance(op, ConvertLayout):
             yield op, path
         elif isinstance(op, (Permute, Reshape)) or (isinstance(op, Cast) and op.dtype is tfloat32):
             yield from _operand_uses(op.result, (*path, op))
