@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from backends.cpu.comparison import owner
+from support.in_place_generator import InPlaceGenerator
 from support.kernel_arrays import NumpyArray
 from support.kernel_generator import GeneratedKernel, KernelGenerator
+from support.loop_generator import LoopGenerator
 from support.product_generator import ProductGenerator, ProductKernel
 from support.rare_generator import RareGenerator
 
 import tilewright as ct
+
+GENERATORS: dict[str, Callable[[int], Any]] = {
+    "kernels": lambda seed: KernelGenerator(seed).make(),
+    "products": lambda seed: ProductGenerator(seed).make(),
+    "rare": lambda seed: RareGenerator(seed).make(),
+    "in_place": lambda seed: InPlaceGenerator(seed).make(),
+    "loops": lambda seed: LoopGenerator(seed).make(),
+}
 
 
 def seeds(count: int, start: int = 0) -> Sequence[int]:
@@ -24,24 +34,17 @@ def seeds(count: int, start: int = 0) -> Sequence[int]:
     return range(start, start + count)
 
 
-def generated(seed: int) -> GeneratedKernel:
+def generated(seed: int, kind: str = "kernels") -> GeneratedKernel:
     """The kernel of the seed. It is printed, so that pytest shows it where a test fails."""
-    kernel = KernelGenerator(seed).make()
+    kernel: GeneratedKernel = GENERATORS[kind](seed)
     print(kernel)
     return kernel
 
 
 def generated_product(seed: int) -> ProductKernel:
     """That of the seed of the kernels that only multiply, printed as well."""
-    kernel = ProductGenerator(seed).make()
-    print(kernel)
-    return kernel
-
-
-def generated_rare(seed: int) -> GeneratedKernel:
-    """That of the seed of the kernels of rare things, printed as well."""
-    kernel = RareGenerator(seed).make()
-    print(kernel)
+    kernel = generated(seed, "products")
+    assert isinstance(kernel, ProductKernel)
     return kernel
 
 

@@ -32,10 +32,9 @@ from typing import Any
 
 from fuzz.check import faults
 from fuzz.programs import program
-from support.kernel_generator import KernelGenerator
+from support.kernel_runs import GENERATORS as KERNELS
 from support.kernel_runs import arguments, check_product, compare
-from support.product_generator import ProductGenerator, ProductKernel
-from support.rare_generator import RareGenerator
+from support.product_generator import ProductKernel
 from support.tile_ir_oracle import differences
 
 from tilewright import TileError
@@ -51,12 +50,7 @@ from tilewright.ir.core import Function
 from tilewright.ir.gpu_stage import DEEPER, KEPT_ROWS
 from tilewright.runtime.launch import specialization
 
-GENERATORS: dict[str, Callable[[int], Any]] = {
-    "kernels": lambda seed: KernelGenerator(seed).make(),
-    "products": lambda seed: ProductGenerator(seed).make(),
-    "programs": program,
-    "rare": lambda seed: RareGenerator(seed).make(),
-}
+GENERATORS: dict[str, Callable[[int], Any]] = {**KERNELS, "programs": program}
 _TOO_LARGE = ("shared memory",)  # what a kernel may need too much of, and is told so
 _WRONGLY = "is compiled wrongly"  # what Triton makes of integers, and is refused
 _OK, _SKIPPED, _FALLBACK = "ok", "too large", "ok with"  # less freedom for tileiras

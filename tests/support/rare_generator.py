@@ -45,8 +45,7 @@ class RareGenerator(MemoryWriter):
     """``make()`` gives the kernel of the seed."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.seed = seed
+        super().__init__(seed, "rare")
 
     def make(self) -> GeneratedKernel:
         self.emit("i = ct.bid(0)")

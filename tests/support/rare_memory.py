@@ -64,8 +64,9 @@ def numbered(shape: Shape) -> str:
 class MemoryWriter:
     """Writes lines that load and store; ``pool`` has the tiles that there are so far."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(f"rare {seed}")
+    def __init__(self, seed: int, kind: str) -> None:
+        self.seed = seed
+        self.random = random.Random(f"{kind} {seed}")
         self.numbers = np.random.default_rng(seed)
         self.parameters: list[tuple[str, Any]] = []
         self.lines: list[str] = []
