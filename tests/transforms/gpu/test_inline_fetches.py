@@ -3,13 +3,21 @@ MMA ops have ended, those of the next one; text in and text out."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pytest
+from support.gpu_interpreter import interpreter_backend
+from support.gpu_products import aligned
 from support.kernel_generator import KernelGenerator
 from support.kernel_runs import arguments
 from support.passes import check
+from support.ptx.backend import ptx_backend
 from transforms.gpu.test_specialize_warps import BARRIER, MAP, SUM, TILE, constants, copy, ring
 from transforms.gpu.test_specialize_warps import BEFORE as PRODUCT
 from transforms.gpu.test_specialize_warps import HEAD as ONE_CTA
 
+import tilewright as ct
 from tilewright.backends.gpu.compiler import compile_to_ptx
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.gpu_stage import DEEPER
@@ -86,3 +94,31 @@ def test_threads_wait_for_what_they_load_of_what_was_fetched_once() -> None:
     *_, loaded = (op for op in ops if isinstance(op, TmaLoad))
     reads = [op for op in ops[ops.index(loaded) :] if isinstance(op, (MbarrierWait, SharedLoad))]
     assert isinstance(reads[0], MbarrierWait) and isinstance(reads[1], SharedLoad)
+
+
+@pytest.mark.parametrize("make", [interpreter_backend, ptx_backend])
+def test_nested_loops_fetch_to_buffers_of_their_own(make: Any) -> None:
+    """As what the outer one needs next is under way when the inner one begins."""
+
+    @ct.kernel
+    def products(x: ct.Array, y: ct.Array, z: ct.Array, out: ct.Array) -> None:
+        total = ct.zeros((64, 32), ct.float32)
+        for k in range(2):
+            weights = ct.mma(ct.load(x, (0, k), (64, 64)), ct.load(y, (k, 0), (64, 32)), ct.zeros((64, 32), ct.float32))
+            total = ct.mma(weights.astype(x.dtype), ct.load(z, (k, 0), (32, 32)), total)
+            for again in range(2):
+                other, column = ct.load(x, (0, again), (64, 64)), ct.load(y, (k, 0), (64, 32))
+                weights = ct.mma(other, column, ct.zeros((64, 32), ct.float32))
+                total = ct.mma(weights.astype(x.dtype), ct.load(z, (again, 0), (32, 32)), total)
+        ct.store(out, (0, 0), total)
+
+    rng, out = np.random.default_rng(5), np.zeros((64, 32), np.float32)
+    x, y, z = operands = [aligned(shape, np.float16) for shape in ((64, 128), (128, 32), (64, 32))]
+    for operand in operands:
+        operand[...] = rng.integers(-1, 2, operand.shape)
+    with make(None, target="sm_90") as backend:
+        ct.launch(None, (1,), products, (x, y, z, out), backend=backend)
+    pairs = [(k, at) for k in range(2) for at in (k, 0, 1)]  # of columns, rows
+    lefts, rights = np.split(x.astype(np.float32), 2, 1), np.split(y.astype(np.float32), 2)
+    last = np.split(z.astype(np.float32), 2)
+    np.testing.assert_array_equal(out, sum(lefts[at] @ rights[k] @ last[at] for k, at in pairs))

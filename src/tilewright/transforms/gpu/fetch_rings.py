@@ -125,6 +125,10 @@ class Group:
         on a CTA fills slots of its own, whose numbers the mate does not know."""
         return self.by_cluster and not other.by_cluster and not set(_loops(self.block)) & set(_loops(other.block))
 
+    def is_around(self, other: Group) -> bool:
+        """Whether ``other`` fetches in a loop that is nested in that of this group."""
+        return self.block is not other.block and any(self.block in loop.regions for loop in _loops(other.block))
+
     def holds_during(self, other: Group) -> bool:
         """Whether tiles of this group are held while ``other`` fetches: then they cannot share a ring."""
         first, last = (self.block.ops.index(op) for op in (self.fetches[0], self.last))
@@ -194,13 +198,16 @@ def _loops(block: Block | None) -> Iterator[Op]:
         block = around.block
 
 
-def rings_of(groups: Sequence[Group], *, tight: bool = False) -> list[Ring]:
+def rings_of(groups: Sequence[Group], *, tight: bool = False, ahead: bool = False) -> list[Ring]:
     """The rings of all groups: those that fetch as many tiles one after the other share one. Where memory is ``tight``,
-    also those of one block, of which the first ones are multiplied before the other ones are fetched."""
+    also those of one block, of which the first ones are multiplied before the other ones are fetched. What a loop needs
+    next is fetched before loops nested in it run, if it is fetched ``ahead`` by who multiplies."""
     rings: list[Ring] = []
     for group in groups:
         types = [f.type for f in group.by_size] if group.staged is None else [group.staged.type]
-        group.ring = next((r for r in rings if len(r.types) == len(types) and _may_share(r, group, tight)), Ring(types))
+        group.ring = next(
+            (r for r in rings if len(r.types) == len(types) and _may_share(r, group, tight, ahead)), Ring(types)
+        )
         group.ring.types = [max(pair, key=lambda t: t.bytes) for pair in zip(group.ring.types, types)]
         group.ring.groups.append(group)
         if group.ring not in rings:
@@ -210,7 +217,7 @@ def rings_of(groups: Sequence[Group], *, tight: bool = False) -> list[Ring]:
     return [*rings, *(r.source for r in rings if r.source is not None)]
 
 
-def _may_share(ring: Ring, group: Group, tight: bool) -> bool:
+def _may_share(ring: Ring, group: Group, tight: bool, ahead: bool) -> bool:
     """Whether the tiles of ``group`` and those of ``ring`` are given back before the other ones are fetched."""
     of = group.staged and group.fetches[0].type
     if any((g.staged and g.fetches[0].type) != of for g in ring.groups):
@@ -219,6 +226,7 @@ def _may_share(ring: Ring, group: Group, tight: bool) -> bool:
         g.is_direct
         and (g.by_cluster == group.by_cluster or g.leaves_cluster_to(group))
         and (not (g.holds_during(group) or group.holds_during(g)) or (tight and g.lands_before(group)))
+        and not (ahead and (g.is_around(group) or group.is_around(g)))
         for g in ring.groups
     )
 

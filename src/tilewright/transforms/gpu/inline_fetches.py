@@ -145,7 +145,7 @@ class InlineFetches:
             if groups or not function.ops_of(Wgmma):
                 return function
             ctas = 1
-        rings, copies, deeper = rings_of(groups), 0, tuple[int, ...]()
+        rings, copies, deeper = rings_of(groups, ahead=True), 0, tuple[int, ...]()
         if all_gathered(function):
             copies, deeper = choose_copies(function, rings, self.limit, ctas, self.blocks)
         elif rings:

@@ -108,7 +108,7 @@ def ctas_of_attention(function: Function, warps: int, limit: int = MOST_SHARED_B
         return 0
     if not all(op in (*last, *turned) or any(q.block is op.block and depends(q, op) for q in last) for op in mmas):
         return 0
-    rings = rings_of(groups)
+    rings = rings_of(groups, ahead=True)
     if not _come_after(function, rings):
         return 0
     puts = [op for op in function.ops_of(Put) if not op.adds]
@@ -154,7 +154,7 @@ def all_gathered(function: Function) -> bool:
 
 def ctas_of_gathers(function: Function, warps: int, limit: int, blocks: int) -> int:
     """How many CTAs an SM is to hold whose threads gather operands, of which it has room for several copies."""
-    step = _gathered_step(function, rings_of(fetch_groups(function)))
+    step = _gathered_step(function, rings_of(fetch_groups(function), ahead=True))
     words = _words_with(function.ops_of(Wgmma), _loaded_beside(function, after=True), warps) + _WORDS_BESIDE_GATHERS
     fits = (n for n in range(_MOST_TILES, 1, -1) if words <= _registers_beside(n, warps))
     tiles = next((n for n in fits if _LEAST_STAGES * step + BARRIERS <= share_of_sm(limit, n)), 1)
