@@ -250,6 +250,11 @@ def test_lists_are_recognized(asked_in: str) -> None:
         ([np.zeros(8), 3], TypeError, r"'xs\[1\]' of add_all\(\) is not an array"),
         ([np.zeros(8), np.zeros(8, np.float32)], TypeError, "one dtype and one rank"),
         ([np.zeros(8), np.zeros((8, 1))], TypeError, "one dtype and one rank"),
+        (
+            [np.zeros(8, np.int32), np.zeros(8)],
+            TypeError,
+            r"is a float64 array of rank 1, but argument 'xs\[0\]' of add_all\(\) an int32 array",
+        ),
         ([np.zeros(8), None], TypeError, "is not an array"),
     ],
 )

@@ -176,7 +176,13 @@ CPP = [
     Case(
         "span-not-injective", "auto r = v.load(0, 0);", "5", "6", SPAN, operands={"extents": (4, 6), "strides": (5, 1)}
     ),
-    Case("irange-step", "ct::irange r(0, 8, @);", "0", "1", message="the step of the range is 0; it must be positive"),
+    Case(
+        "irange-step",
+        "int step = @; ct::irange r(0, 8, step);",
+        "0",
+        "1",
+        message="the step of the range is 0; it must be positive",
+    ),
     Case("irange-bound", "ct::irange<unsigned char> r(0, @, 10);", "247", "246"),
     Case(
         "float-to-integer",

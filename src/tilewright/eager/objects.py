@@ -22,7 +22,7 @@ from tilewright.frontend.python.objects import attribute, find_method
 from tilewright.frontend.python.ops.convert import strict_constant, to_condition
 from tilewright.frontend.python.ops.load_store import list_element
 from tilewright.ir.core import Value
-from tilewright.ir.dtypes import DType, float64
+from tilewright.ir.dtypes import DType, float64, with_article
 from tilewright.ir.errors import TileError, TileTypeError
 from tilewright.ir.formatting import format_tile
 from tilewright.ir.semantics import evaluate
@@ -91,7 +91,7 @@ class Tile(Eager, stubs.Tile):
         return float(self._number("float"))
 
     def _number(self, wanted: str) -> Any:
-        self._scalar(f"a {wanted}", not self._value.value.tile.is_pointer)
+        self._scalar(with_article(wanted), not self._value.value.tile.is_pointer)
         dtype = self._value.dtype
         return evaluate("cast", dtype, {"dtype": float64}, [self._known()]) if dtype.is_floating else self._known()
 
@@ -274,7 +274,8 @@ def _shown(extent: Any) -> Any:
 
 
 def _described(tile: Tile) -> str:
-    return f"a {tile._value.element_type} {'scalar' if not tile._value.ndim else f'tile of shape {tile._value.shape}'}"
+    form = f"tile of shape {tile._value.shape}" if tile._value.ndim else "scalar"
+    return f"{with_article(tile._value.element_type)} {form}"
 
 
 def _fail(message: str) -> NoReturn:

@@ -146,6 +146,11 @@ FLOATS: tuple[DType, ...] = (float16, bfloat16, float32, float64)
 RESTRICTED_FLOATS: tuple[DType, ...] = tuple(d for d in ALL_DTYPES if d.is_restricted)
 
 
+def with_article(noun: object) -> str:
+    """``noun`` as messages name one: an int32, a uint8."""
+    return f"{'an' if str(noun).startswith('int') else 'a'} {noun}"
+
+
 def dtype_from_name(name: str) -> DType:
     """The dtype called ``name`` (``"float32"``). KeyError when there is none."""
     return _BY_NAME[name]

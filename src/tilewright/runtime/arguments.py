@@ -25,7 +25,7 @@ from tilewright.frontend.signature import (
     TupleSpec,
     shared_spec,
 )
-from tilewright.ir.dtypes import DType, bool_, float32, int32, int64
+from tilewright.ir.dtypes import DType, bool_, float32, int32, int64, with_article
 from tilewright.language.annotations import ArrayAnnotation
 from tilewright.language.dtypes import to_dtype
 from tilewright.records import dataclass
@@ -210,7 +210,9 @@ def _advice(value: Any) -> str:
         return f"a {type(value).__name__}; pass a plain tuple"
     if isinstance(value, dict):
         return "a dict; pass a tuple of its values"
-    if getattr(value, "is_tile_kernel", False) or isinstance(value, types.FunctionType):
+    if getattr(value, "is_tile_kernel", False):
+        return "a kernel, which ct.launch starts; have both call the function that they need, by its name"
+    if isinstance(value, types.FunctionType):
         return "a function; refer to it in the body of the kernel instead of passing it"
     return (
         f"of type {type(value).__name__}; pass an array (NumPy, torch, anything with __array_interface__ or DLPack), a "
@@ -255,7 +257,7 @@ def _require(rule: Rule, ref: ArgumentRef, what: str, form: str) -> None:
 def _number(rule: Rule, ref: ArgumentRef, into: BoundArguments, dtype: DType) -> ArgumentSpec:
     _require(rule, ref, "a number", "scalar")
     if dtype is not int32:
-        _require(rule, ref, f"a {dtype} number", "")
+        _require(rule, ref, f"{with_article(dtype)} number", "")
     into.add_slot()
     return ScalarSpec(rule.scalar or dtype)
 
@@ -311,8 +313,9 @@ def _common(ref: ArgumentRef, specs: list[ArraySpec]) -> ArraySpec:
     for i, spec in enumerate(specs):
         if (spec.dtype, spec.ndim) != (first.dtype, first.ndim):
             raise TypeError(
-                f"{ref.item(i)} is a {spec.dtype} array of rank {spec.ndim}, but {ref.item(0)} a {first.dtype} "
-                f"array of rank {first.ndim}; the arrays of a list have one dtype and one rank"
+                f"{ref.item(i)} is {with_article(spec.dtype)} array of rank {spec.ndim}, but {ref.item(0)} "
+                f"{with_article(first.dtype)} array of rank {first.ndim}; the arrays of a list have one dtype "
+                "and one rank"
             )
         for what, axes, mine, others in (
             ("extent", first.constant_shape, spec.shape, first.shape),

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.frontend.signature import PointerSpec, ScalarSpec
-from tilewright.ir.dtypes import SIGNED_INTEGERS, UNSIGNED_INTEGERS, DType
+from tilewright.ir.dtypes import SIGNED_INTEGERS, UNSIGNED_INTEGERS, DType, with_article
 from tilewright.ir.types import ElementType, PointerType
 from tilewright.language.dtypes import to_dtype
 from tilewright.runtime.arrays import ArgumentKey, Describe, RuntimeValues, array_describer, is_masked
@@ -57,7 +57,9 @@ def pointer_spec(ref: ArgumentRef, declared: ElementType, layout: Layout, *, sig
         wanted = layout.dtype
     if wanted is not None and wanted.storage != layout.dtype.storage:
         advice = f"; pass {wanted.storage.name} elements"
-        raise TypeError(f"{ref} is a {layout.dtype} array, but its parameter is {_pointer(declared)}{advice}")
+        raise TypeError(
+            f"{ref} is {with_article(layout.dtype)} array, but its parameter is {_pointer(declared)}{advice}"
+        )
     return PointerSpec(wanted, 1 if layout.misalignment else ALIGNMENT)
 
 

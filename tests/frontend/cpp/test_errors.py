@@ -69,6 +69,16 @@ ILL_FORMED = {
         f"{I8} ct::where(x > 1, x, x);",
         "no member named 'where' in namespace 'cuda::tiles'; write ct::select",
     ),
+    "a reduction by a function": (f"{I8} ct::reduce(x);", "namespace 'cuda::tiles'; reductions are ct::sum, prod,"),
+    "a scan by a function": (f"{I8} ct::scan(x);", "namespace 'cuda::tiles'; scans are ct::partial_sum and"),
+    "softmax": (f"{F8} ct::softmax(f);", "namespace 'cuda::tiles'; compute it: auto e = ct::exp(x - ct::reduce_max("),
+    "the scope of a thread": (
+        "ct::atomic_add(p, n, ct::memory_order_relaxed_t{}, ct::thread_scope_thread_t{});",
+        "; the narrowest scope is that of a block, ct::thread_scope_block_t",
+    ),
+    "a range of a tile": (f"{I8} for (auto i : x) p[0] = 1;", ": tiles have no iterators; ct::extract yields parts"),
+    "a range of no step": ("for (auto i : ct::irange(0, n, 0)) p[i] = 1;", "the step of a range must be positive"),
+    "a range that falls": ("for (auto i : ct::irange(8, n, -1)) p[i] = 1;", "the step of a range must be positive"),
     "an atomic operation of other languages": ("ct::atomic_exchange(p, n);", "; write ct::atomic_xchg"),
     "an atomic operation without an order": (
         "ct::atomic_add(p, n);",

@@ -123,6 +123,7 @@ _ABOUT_TILES = {
         "(non_narrowing_scalar_convertible_to)"
     ),
     r"^type .*\btile<.* does not provide a subscript operator": "ct::extract yields parts of a tile",
+    r"^invalid range expression of type .*\btile<": "tiles have no iterators; ct::extract yields parts of a tile",
     r"^indirection requires pointer operand .*\btile<": "ct::load and ct::store go through tiles of pointers",
 }
 # The constraints of template parameters; those of requires clauses are about more than one type, or named otherwise.
@@ -179,6 +180,13 @@ _ALSO_CALLED = {"where": "select", "arange": "iota", "maximum": "max", "minimum"
 _ALSO_CALLED |= {"cumprod": "partial_prod", "cdiv": "ceildiv", "dot": "mma", "any": "any_of", "all": "all_of"}
 _ALSO_CALLED |= {"astype": "element_cast", "bitcast": "element_bitcast", "broadcast_to": "broadcast"}
 _ALSO_CALLED |= {"program_id": "bid", "atomic_cas": "atomic_compare_exchange", "atomic_exchange": "atomic_xchg"}
+# What there is in the place of what others have, where that is not one name.
+_INSTEAD = {
+    "reduce": "reductions are ct::sum, prod, reduce_max, reduce_min, all_of, any_of and reduce_bitand, _bitor, _bitxor",
+    "scan": "scans are ct::partial_sum and ct::partial_prod",
+    "softmax": "compute it: auto e = ct::exp(x - ct::reduce_max(x, 1_ic)); auto y = e / ct::sum(e, 1_ic);",
+    "thread_scope_thread_t": "the narrowest scope is that of a block, ct::thread_scope_block_t",
+}
 _NO_MEMBER = re.compile(r"no (?:member|type|template) named '(\w+)' in namespace 'cuda::tiles'")
 _ENUMERATOR = re.compile(r"(?:round|propagate|suppress)_\w+(?<!_t)\Z")
 # Where scalars are that are only declared without.
@@ -361,7 +369,8 @@ def _wording(group: list[Message], headers: str) -> str:
     if (unknown := _NO_MEMBER.match(text)) is not None:
         name = unknown[1]
         instead = f"{name}_t{{}}" if _ENUMERATOR.match(name) else _ALSO_CALLED.get(name)
-        return text if instead is None else f"{unknown[0]}; write ct::{instead}"
+        advice = _INSTEAD.get(name) if instead is None else f"write ct::{instead}"
+        return text if advice is None else f"{unknown[0]}; {advice}"
     header = next((header for name, header in _HEADERS.items() if "incomplete" in text and name in text), None)
     if header is not None:
         return f"{text}; include <{header}>"

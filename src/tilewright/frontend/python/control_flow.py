@@ -18,7 +18,7 @@ from tilewright.frontend.python.scope import Unusable
 from tilewright.frontend.python.source import assigned_names, leaves_loop, statements
 from tilewright.frontend.python.values import Tile
 from tilewright.ir.core import Block, Value
-from tilewright.ir.dtypes import bool_
+from tilewright.ir.dtypes import bool_, with_article
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.errors import TileSyntaxError
 from tilewright.ir.opdef import create
@@ -206,7 +206,7 @@ def _advice(value: Any) -> str:
     if isinstance(value, Tile) and value.shape:
         return f"Start it with ct.zeros({value.shape}, ct.{value.dtype}) or convert it with astype()"
     if isinstance(value, Tile):
-        return f"Start it with a {value.dtype} scalar or convert it with astype()"
+        return f"Start it with {with_article(value.dtype)} scalar or convert it with astype()"
     return "Use another name inside the loop"
 
 

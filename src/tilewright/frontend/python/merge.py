@@ -22,7 +22,7 @@ from tilewright.frontend.python.values import Array, ArrayList, BoundMethod, Par
 from tilewright.frontend.signature import shared_spec
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Value
-from tilewright.ir.dtypes import DType
+from tilewright.ir.dtypes import DType, with_article
 from tilewright.ir.ops.memory import MakePartitionView, MakeTensorView
 from tilewright.ir.ops.shape import Undefined
 from tilewright.ir.promotion import loose_dtype
@@ -331,8 +331,7 @@ def describe(value: Any) -> str:
     """What ``value`` is, for messages about types that do not agree."""
     if isinstance(value, Tile):
         t = value.value.tile
-        article = "an" if str(t.dtype).startswith("int") else "a"
-        return f"{article} {t.dtype} scalar" if not t.shape else f"a tile of {t.dtype} with shape {t.shape}"
+        return f"{with_article(t.dtype)} scalar" if not t.shape else f"a tile of {t.dtype} with shape {t.shape}"
     if isinstance(value, Array):
         return f"a {value.ndim}-dimensional array of {value.dtype}"
     if isinstance(value, PartlyFixed):

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir.core import Op, Value
-from tilewright.ir.dtypes import DType, uint8
+from tilewright.ir.dtypes import DType, uint8, with_article
 from tilewright.ir.opdef import attribute, define, operand, operands
 from tilewright.ir.ops.rules import Binary, Unary, require, scalar_integer, tile, tile_shape
 from tilewright.ir.types import PointerType, TileType, Type
@@ -29,7 +29,7 @@ class Constant(Op):
         dtype = self.type.dtype
         tile_shape(self, self.type.shape)
         if isinstance(dtype, DType) and not dtype.is_floating:
-            require(isinstance(self.value, int), self, "{!r} is not a {}", self.value, dtype)
+            require(isinstance(self.value, int), self, "{!r} is not {}", self.value, with_article(dtype))
             require(dtype.min <= self.value <= dtype.max, self, "{!r} is out of range for {}", self.value, dtype)
         return (self.type,)
 

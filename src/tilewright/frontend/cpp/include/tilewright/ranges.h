@@ -49,7 +49,9 @@ struct irange {
     using iterator = irange_iterator<T>;
     using const_iterator = irange_iterator<T>;
 
-    __tile__ constexpr irange(T lb, T ub, T step = 1) noexcept : lb_{lb}, ub_{ub}, step_{step} {
+    __tile__ constexpr irange(T lb, T ub, T step = 1) noexcept
+        __attribute__((diagnose_if(step <= 0, "the step of a range must be positive", "error")))
+        : lb_{lb}, ub_{ub}, step_{step} {
         TW_REQUIRE(step > 0, irange_step, step, 0);
         TW_REQUIRE(step <= 0 || ub <= 0 || ub - 1 <= largest - step, irange_bound, ub, step);
     }
