@@ -20,7 +20,7 @@ from support.driver import Driver, encoded, versions
 from tilewright.backends import native
 from tilewright.backends.gpu.backend import GpuBackend
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
-from tilewright.gpu_runtime import driver, executable, launch_code, tables, tensormap
+from tilewright.gpu_runtime import driver, executable, launch_code, tensormap
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.executable import GpuExecutable
 from tilewright.ir.core import Function
@@ -57,10 +57,6 @@ class Looking(Driver):
             row = ctypes.string_at(start + 8 * param.width * i, 8 * param.width)
             yield ctypes.string_at(start - MAP_BYTES * (i + 1), len(NO_MAP)), row
 
-    def cuMemcpyHtoDAsync_v2(self, to: Any, source: Any, size: Any, stream: Any) -> int:
-        ctypes.memmove(to.value, source.value, size.value)
-        return 0
-
 
 NO_MAP = encoded(0, (), ())
 LOOKING = Looking()
@@ -77,7 +73,7 @@ def kernel() -> Iterator[GpuExecutable]:
         patch.setattr(tensormap, "memory_for_nothing", lambda device: 64)
         patch.setattr(launch_code, "memory_for_nothing", lambda device: 64)
         patch.setattr(executable, "CAPACITIES", (3, 6))
-        patch.setattr(tables, "_MAX_TABLES", 4)
+        patch.setattr(executable, "_MOST_ENTRIES", 4)
         function = Lists(((256, 256, 256),), (64, 64, 32)).function
         yield versions(function, lambda function, variant: made(function, variant or Constraints(capacity=3)))
 
@@ -118,8 +114,9 @@ def entry(array: Array) -> Entry:
 def launch(kernel: GpuExecutable, lists: Sequence[Sequence[Array]], device: int, way: str = "launch") -> None:
     """Launch it in one of the ``WAYS``, and look at what it got."""
     tables, grid = [table_of(x) for x in lists], (4, 1, 1)
-    values = [v for table in tables for v in (table, len(table.rows))]
-    arguments = LaunchArguments(values, (), 7, device)
+    filled = [table.filled() for table in tables]
+    values = [v for rows in filled for v in (rows.ctypes.data, len(rows))]
+    arguments = LaunchArguments(values, (), 7, device, tables)
     if way == "launch":
         kernel.launch(grid, arguments)
     else:

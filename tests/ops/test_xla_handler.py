@@ -144,9 +144,15 @@ def test_grids_without_blocks(gpus: Gpus) -> None:
 
 
 def test_kernels_that_xla_cannot_launch(gpus: Gpus) -> None:
-    launch = recorded(executable(("bf16",)), ("bf16",), [1.5])
-    with pytest.raises(NotImplementedError, match=r"XLA cannot launch kernel\(\): it takes a number of 16 or 8 bits"):
+    launch = recorded(executable(("u64", "u64"), local_bytes=16), ("u64",), [AbstractAddress(0)])
+    with pytest.raises(NotImplementedError, match=r"XLA cannot launch kernel\(\): it has arrays of its own"):
         Handler("tests::op", [launch], 0, {}, True)
+
+
+def test_numbers_of_few_bits_are_rounded(gpus: Gpus) -> None:
+    handler = Handler("tests::op", [recorded(executable(("bf16",)), ("bf16",), [1.5])], 0, {}, True)
+    assert xla.Xla(handler).call([], []) is None
+    assert gpus.launches.pop()[2][0] == struct.pack("=H6x", 0x3FC0)
 
 
 def test_the_variant_for_so_few_blocks_is_what_xla_launches(gpus: Gpus) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -124,6 +125,21 @@ class Exported:
 
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
+
+
+NUMBERS = (np.float16, np.float32, np.float64, ml_dtypes.bfloat16, np.int8, np.uint16, np.int32, np.uint32, np.int64)
+
+
+@pytest.mark.parametrize("kind", [*NUMBERS, np.uint64, np.bool_])
+def test_numbers_of_numpy(kind: Any, asked_in: str) -> None:
+    """Each kind is another one for the kernel."""
+    x, other = np.arange(4, dtype=np.float32), np.float32 if kind is not np.float32 else np.int32
+    for value in (1, 0, 3, 100, 1):
+        assert (launched(x, kind(value), 1) == expected(x, kind(value).item(), 1)).all()
+        assert (launched(x, other(value + 1), 2) == expected(x, value + 1, 2)).all()
+    if asked_in == "machine code":
+        likes = [like for like in fill._repeated.values() if like.cached is not None]
+        assert len(likes) == 1 + (kind in NUMBERS)
 
 
 def test_changes_of_any_argument_are_seen() -> None:

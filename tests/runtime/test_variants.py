@@ -18,8 +18,6 @@ HELPER: Any = SimpleNamespace(name="helper")
 class Picky:
     """Takes numbers up to ``most``; odd ones need another kernel, too."""
 
-    may_need_more = True
-
     def __init__(self, most: int, log: list[Any]) -> None:
         self.most, self.log, self.kernels = most, log, dict[Any, Any]()
 
@@ -32,6 +30,8 @@ class Picky:
         self.log.append((self.most, number, self.kernels.get("odd") if number % 2 else None))
 
     def bind(self, grid: Any, arguments: LaunchArguments) -> Callable[[], None]:
+        self.launch(grid, arguments)
+        self.log.pop()
         return lambda: self.launch(grid, arguments)
 
     def launch_stub(self, device: int, tables: Any, variants: Mapping[Any, Any]) -> Any:

@@ -111,16 +111,18 @@ class HostExecutable:
         tables = {i: p for i, p in enumerate(self._function.params) if p.role == "table"}
         names = [p.argument for p in tables.values()]
         copies = [_Copy(group) for group in _groups([b for b in arguments.buffers if b.name not in names])]
-        values = list(arguments.values)
+        values, lists, kept = list(arguments.values), [], []
         for i, parameter in enumerate(self._function.body.args):
             if i in tables:
                 table = next(b for b in arguments.buffers if b.address == values[i])
                 words = ctypes.string_at(table.low, table.high - table.low)
                 rows = np.frombuffer(words, np.int64).reshape(-1, 1 + 2 * (tables[i].axis or 0))
-                values[i] = ListTable(rows, [_moved(copies, a) for a in rows[:, 0].view(np.uint64).tolist()])
+                lists.append(ListTable(rows, [_moved(copies, a) for a in rows[:, 0].view(np.uint64).tolist()]))
+                kept.append(lists[-1].filled())
+                values[i] = kept[-1].ctypes.data
             elif parameter.tile.is_pointer:
                 values[i] = _moved(copies, values[i])
-        self.executable.launch(grid, LaunchArguments(values, (), device=device))
+        self.executable.launch(grid, LaunchArguments(values, (), device=device, tables=lists))
         driver.call("cuCtxSynchronize")
         for copy in copies:
             copy.back()

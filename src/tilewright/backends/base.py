@@ -81,10 +81,10 @@ class NeedsKernel(Exception):
 
 
 class Versioned(DirectLaunch, Protocol):
-    """An executable whose launches may raise ``NeedsVariant`` and ``NeedsKernel``."""
+    """An executable whose ``launch``, ``bind``, ``launch_stub`` and ``embedded`` may raise ``NeedsVariant`` and
+    ``NeedsKernel``; what ``bind`` gives does not."""
 
     kernels: dict[Any, Any]  # other kernels that launches run
-    may_need_more: bool  # whether what ``bind`` gives may raise them as well
 
     def embedded(self, name: str, grid: Grid) -> Embedded:
         """How machine code launches it as a function ``name``. ValueError where it cannot, with the reason."""

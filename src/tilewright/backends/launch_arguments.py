@@ -55,8 +55,8 @@ class ListTable(NamedTuple):
 class LaunchArguments(NamedTuple):
     """The flattened arguments of one launch.
 
-    ``values[i]`` is the number for ``function.body.args[i]``: an address, an extent, a stride or a scalar. That of a
-    table is the address of its rows or, on a GPU, the ``ListTable``.
+    ``values[i]`` is the number for ``function.body.args[i]``: an address, an extent, a stride or a scalar. That of one
+    of the ``tables`` is the address of its rows in memory of the host.
     ``buffers`` lists the memory that the pointers among them refer to, but for a ``DirectLaunch``.
     On a GPU, ``stream`` is the handle of the queue that the launch goes to and ``device`` the index of the GPU.
     """
@@ -65,3 +65,4 @@ class LaunchArguments(NamedTuple):
     buffers: Sequence[Buffer]
     stream: int = 0
     device: int = 0
+    tables: Sequence[ListTable] = ()

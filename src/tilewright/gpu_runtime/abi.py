@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from tilewright.ir.core import Function
-from tilewright.ir.dtypes import dtype_from_short
 from tilewright.ir.errors import TileError
 from tilewright.ir.types import PointerType, TileType
 
-# Short name of a dtype -> how struct packs a number of it into 8 bytes. Machine code reads all that have a sign as 64
-# bits: strides may be negative. Kernels read the bytes that they know, the lowest.
-_FORMATS = {
-    "i1": "?7x", "i8": "q", "u8": "B7x", "i16": "q", "u16": "H6x", "i32": "q", "u32": "I4x", "i64": "q", "u64": "Q",
-    "f16": "e6x", "bf16": "H6x", "f32": "f4x", "tf32": "f4x", "f64": "d",
-    "f8e4m3fn": "B7x", "f8e5m2": "B7x", "f8e8m0fnu": "B7x",
+# Short name of a float that machine code makes of one of 64 bits -> the words of a ``FLOAT`` but for its place: IEEE
+# 754, and OCP's formats of 8 bits, of which those that have no infinity have a NaN there.
+_FLOATS = {
+    "f32": (24, -126, 0x7F800000, 1 << 31), "tf32": (24, -126, 0x7F800000, 1 << 31), "f16": (11, -14, 0x7C00, 1 << 15),
+    "bf16": (8, -126, 0x7F80, 1 << 15), "f8e4m3fn": (4, -6, 0x7F, 1 << 7), "f8e5m2": (3, -14, 0x7C, 1 << 7),
+    "f8e8m0fnu": (1, -126, 0xFF, 0),
 }  # fmt: skip
-_AS_BITS = ("bf16", "f8e4m3fn", "f8e5m2", "f8e8m0fnu")  # struct does not know these
-_NARROW = {"f16": np.float16, "f32": np.float32, "tf32": np.float32}
-_SINGLE = ("f32", "tf32")
+_OTHERS = ("f64", "i1", *(f"{sign}{bits}" for sign in "iu" for bits in (8, 16, 32, 64)))
 
 
 def formats_of(function: Function) -> tuple[str, ...]:
@@ -35,45 +29,17 @@ def _format(t: Any) -> str:
     assert isinstance(t, TileType)
     if isinstance(t.dtype, PointerType):
         return "u64"
-    if t.dtype.short not in _FORMATS:
+    if t.dtype.short not in _FLOATS and t.dtype.short not in _OTHERS:
         raise TileError(f"the GPU backend cannot pass a {t.dtype} number to a kernel; pass an array of one element")
     return t.dtype.short
 
 
-class NumberPacker:
-    """Packs the numbers of a launch whose parameters have these ``formats``."""
-
-    def __init__(self, formats: Sequence[str]) -> None:
-        self._formats = formats
-        self._pack = struct.Struct("=" + "".join(_FORMATS[f] for f in formats)).pack
-        self._as_bits = [(i, dtype_from_short(f)) for i, f in enumerate(formats) if f in _AS_BITS]
-
-    def packed(self, values: Sequence[Any]) -> Any:
-        """Memory with ``values``. Floats beyond the range of their type are infinite."""
-        if self._as_bits:
-            values = list(values)
-            for i, dtype in self._as_bits:
-                values[i] = int(np.float32(values[i]).astype(dtype.storage).view(f"u{dtype.bytes}"))
-        try:
-            found = self._pack(*values)
-        except OverflowError:
-            found = self._pack(*map(_in_range, values, self._formats))
-        return ctypes.create_string_buffer(found)
+def packer(formats: Sequence[str]) -> Callable[..., bytes]:
+    """What packs the numbers of a launch for machine code: floats in 64 bits. Memory is little-endian, and kernels read
+    the bytes that they know, the lowest."""
+    return struct.Struct("=" + "".join("Q" if f == "u64" else "d" if f[0] in "bft" else "q" for f in formats)).pack
 
 
-def _in_range(value: Any, short: str) -> Any:
-    if short not in _NARROW:
-        return value
-    with np.errstate(over="ignore"):
-        return float(_NARROW[short](value))
-
-
-def can_pack(formats: Sequence[str]) -> bool:
-    """Whether machine code packs numbers of these formats, too: all but floats of 16 and of 8 bits."""
-    return all(f.startswith(("i", "u")) or f in (*_SINGLE, "f64") for f in formats)
-
-
-def singles(formats: Sequence[str]) -> list[int]:
-    """Which numbers machine code, where all are 64 bits, makes floats of 32 bits. Of integers nothing has to move, as
-    memory is little-endian."""
-    return [i for i, short in enumerate(formats) if short in _SINGLE]
+def floats(formats: Sequence[str]) -> list[tuple[int, ...]]:
+    """The ``FLOAT`` of each number that machine code rounds."""
+    return [(8 * i, *_FLOATS[short]) for i, short in enumerate(formats) if short in _FLOATS]

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import functools
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tilewright.ir.errors import TileError
@@ -182,14 +182,6 @@ class Device:
         code = library.cuStreamGetCtx(ctypes.c_void_p(stream), ctypes.byref(context)) if library is not None else 1
         return code == 0 and context.value == self._context.value
 
-    def borrow(self, size: int, stream: int, borrowed: list[Callable[[], None]]) -> int:
-        """The address of memory for one launch, in the order of ``stream``; what frees it goes to ``borrowed``. The
-        device must be current."""
-        address, handle = ctypes.c_uint64(), ctypes.c_void_p(stream)
-        call("cuMemAllocFromPoolAsync", ctypes.byref(address), ctypes.c_size_t(size), self.pool, handle)
-        borrowed.append(functools.partial(call, "cuMemFreeAsync", address, handle))
-        return address.value
-
     @functools.cached_property
     def pool(self) -> ctypes.c_void_p:
         """Where the memory of launches comes from. That of the driver gives all back to the system whenever the program
@@ -199,17 +191,6 @@ class Device:
             call("cuMemPoolCreate", ctypes.byref(pool), _POOL.pack(_PINNED, _ON_DEVICE, self.index))
             call("cuMemPoolSetAttribute", pool, _RELEASE_THRESHOLD, ctypes.byref(kept))
         return pool
-
-
-@contextlib.contextmanager
-def loans() -> Iterator[list[Callable[[], None]]]:
-    """What frees the memory that is borrowed within; in the end all of it is free."""
-    borrowed: list[Callable[[], None]] = []
-    try:
-        yield borrowed
-    finally:
-        for free in borrowed:
-            free()
 
 
 _devices: dict[int, Device] = {}

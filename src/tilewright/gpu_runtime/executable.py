@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,19 +11,18 @@ from tilewright.backends import native
 from tilewright.backends.base import NeedsKernel, NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
 from tilewright.gpu_runtime import driver, launch_code, realign, words
-from tilewright.gpu_runtime.abi import NumberPacker, can_pack
+from tilewright.gpu_runtime.abi import packer
 from tilewright.gpu_runtime.artifact import APART, Artifact
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.device_printf import Reports
 from tilewright.gpu_runtime.graph import launcher
-from tilewright.gpu_runtime.launch_code import LAUNCH, Choice, Choices, LaunchCode, ParameterLayout
+from tilewright.gpu_runtime.launch_code import LAUNCH, Choice, Choices, Entry, LaunchCode, ParameterLayout
 from tilewright.gpu_runtime.launch_errors import FOREIGN, refused
-from tilewright.gpu_runtime.tables import TableMemory, Tables
+from tilewright.gpu_runtime.tables import Tables
 from tilewright.gpu_runtime.tensormap import Unmapped
 from tilewright.ir.core import Function, Op
 from tilewright.ir.dtypes import int64
 from tilewright.ir.errors import TileError
-from tilewright.ir.gpu_parameters import grid_extent
 
 # How many arrays of a list are passed by value: to begin with, and for longer lists, where it is as many as fit. Lists
 # that are longer still are copied to the device.
@@ -32,6 +30,7 @@ CAPACITIES = (32, 4096)
 FIRST = Constraints(capacity=CAPACITIES[0])  # how kernels are compiled first
 EIGHTHS = (5, 6, 7)  # of a tile, of rows that are shorter
 _NO_LAUNCH = LAUNCH(lambda *_: 0)
+_MOST_ENTRIES = 64  # of a kernel; a program with lists of more kinds than that starts over
 
 
 class GpuExecutable:
@@ -58,65 +57,46 @@ class GpuExecutable:
         self._texts = texts
         self._reporting = reporting
         self._parameters = ParameterLayout(artifact)
-        self._numbers = NumberPacker(self._parameters.formats)
-        self._by_value = [t.index for t in artifact.tables if t.by_value]
-        # Tables to be copied for one launch, or something to do after it.
-        self.may_need_more = artifact.reports or len(self._by_value) < len(artifact.tables)
+        self._pack = packer(self._parameters.formats)
+        self._by_value = all(t.by_value for t in artifact.tables)
         # The kernel that reads arrays where they are, with plain loads, and the one without tensor maps.
         self._without = [
             replace(constraints, descriptors=maps, realign=False) for maps in (constraints.descriptors, False)
         ]
-        self._local = threading.local()
         self._loaded: dict[int, driver.LoadedKernel] = {}
         self._codes: dict[int, LaunchCode] = {}
-        self._choices_on: dict[int, Choices] = {}  # GPUs with so many SMs, for launches that Python makes
+        self._entries: dict[tuple[int, ...], Entry] = {}  # by the device, and the identities of the rows of lists
         self._reports: dict[int, Reports] = {}
 
     # -- launching
 
     def launch(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """Queue every block of ``grid`` on the stream; a kernel that prints or asserts is also waited for. Most
-        launches that repeat others are made by ``launch_stub``.
+        """Queue every block of ``grid`` on the stream; a kernel that prints or asserts is also waited for.
 
         CudaError when the driver refuses, TileError when an assert fails.
         """
-        self._require(grid, arguments)
-        if self.may_need_more:
-            self._start(grid, arguments)
-        else:
-            self._prepared(grid, arguments, self._tables)()
+        self._run(grid, arguments)
+        if self.artifact.reports:
+            self._reports_of(self._kernel(arguments.device)).deliver(arguments.stream)
 
-    @property
-    def _tables(self) -> Tables:
-        """The memory of the tables of this thread's launches."""
-        found: Tables | None = getattr(self._local, "tables", None)
-        if found is None:
-            found = self._local.tables = Tables(self.artifact)
-        return found
+    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
+        """``launch`` with everything prepared: what it needs is compiled now."""
+        self._run(grid, arguments, _NO_LAUNCH)
+        run, like = functools.partial(self.launch, grid, arguments), self.artifact
+        if native.available() and self._by_value and not (self._parameters.copies or like.local_bytes or like.reports):
+            queue, device = functools.partial(self._run, grid, arguments), self._kernel(arguments.device).device
+            return functools.partial(launcher(queue, arguments.stream, device, run))
+        return run
 
     def _require(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """NeedsVariant where another one is for this launch: for as few blocks, or as many, for such rows, or for
-        longer lists than this kernel takes by value."""
-        if self.artifact.has_variants:
-            variant = self.variant_for(grid, driver.device(arguments.device).processors, arguments.values)
-            if variant is not None:
-                raise NeedsVariant(variant)
-        longest = max([len(arguments.values[i].addresses) for i in self._by_value]) if self._by_value else 0
-        if longest > self.artifact.capacity:
-            more = (c for c in CAPACITIES if c > self.constraints.capacity and c >= longest)
-            raise NeedsVariant(replace(self.constraints, capacity=next(more, 0)))
+        """NeedsVariant where another one is for this launch."""
+        if self.artifact.joinable:
+            raise NeedsVariant(self.variant_for(grid, driver.device(arguments.device).processors))
 
-    def variant_for(
-        self, grid: tuple[int, int, int], processors: int, values: Sequence[Any] = ()
-    ) -> Constraints | None:
-        """The variant for as many blocks, or as few, on each of so many SMs, or for rows of the length that is
-        one of the ``values``; None for this one."""
-        if self.artifact.grid_extent and values:
-            grid = grid_extent(self.artifact.grid_extent, values), *grid[1:]
-        choices = self._choices_on.get(processors)
-        if choices is None:
-            choices = self._choices_on[processors] = self._choices(processors)
-        return choices.variant(grid, values)
+    def variant_for(self, grid: tuple[int, int, int], processors: int) -> Constraints | None:
+        """The variant for as many blocks, or as few, on each of so many SMs, whatever the parameters are; None for this
+        one."""
+        return self._choices(processors).variant(grid)
 
     def _choices(self, processors: int) -> Choices:
         """Which variants there are for launches on so many SMs: with the most neighbouring blocks in a CTA; with the
@@ -141,65 +121,21 @@ class GpuExecutable:
             found += [Choice(v, most=n * elements, parameters=(length,)) for n, v in enumerate(variants)]
         return Choices(found, artifact.joined, processors, self._without if self._parameters.maps else ())
 
-    def _start(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:
-        """Launch what needs more than its numbers."""
-        kernel = self._kernel(arguments.device)
-        with kernel.device.current(), driver.loans() as borrowed:
-            reports = self._reports_of(kernel) if self.artifact.reports else None
-            if reports is not None:
-                arguments = arguments._replace(values=(*arguments.values, reports.address))
-            self._prepared(grid, arguments, self._tables, borrowed)()
-        if reports is not None:
-            reports.deliver(arguments.stream)
-
-    def bind(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> Callable[[], None]:
-        """``launch`` with everything prepared."""
-        self._require(grid, arguments)
-        if self.may_need_more:
-            return functools.partial(self._start, grid, arguments)
-        run = self._prepared(grid, arguments, Tables(self.artifact))
-        run(_NO_LAUNCH)
-        if native.available() and not (self._parameters.copies or self.artifact.local_bytes):
-            queue = functools.partial(self._code(arguments.device).start, run.args[1], grid, arguments.stream)
-            return functools.partial(launcher(queue, arguments.stream, self._kernel(arguments.device).device, run))
-        return run
-
-    def _prepared(
-        self,
-        grid: tuple[int, int, int],
-        arguments: LaunchArguments,
-        tables: Tables,
-        borrowed: list[Callable[[], None]] | None = None,
-    ) -> functools.partial[None]:
-        """What queues a launch, with memory of its own but for ``tables``."""
-        values = list(arguments.values)
-        kept = self._place_tables(values, arguments, tables, [] if borrowed is None else borrowed)
-        return functools.partial(
-            self._run, kept, self._numbers.packed(values), grid, arguments.stream, arguments.device
-        )
-
     def launch_stub(
         self, device: int, tables: Sequence[ListTable], variants: Mapping[Any, Any]
     ) -> native.LaunchStub | None:
         """How machine code starts a launch on ``device``; None where there is more to a launch than to queue it, or no
-        variant is there that the grid of one needs."""
-        choices, like = self._code(device).choices.all, self
+        variant is there that the grid of one needs. NeedsVariant where lists do."""
+        like, code = self, self._code(device)
         if self.artifact.joinable:
-            there = [variants[c.variant] for c in choices if c.variant in variants]
+            there = [variants[c.variant] for c in code.choices.all if c.variant in variants]
             if not there:
                 return None
             like = there[-1]
-        artifact = like.artifact
-        long = any(len(table.addresses) > artifact.capacity for table in tables)
-        if like.may_need_more or long or not can_pack(like._parameters.formats):
+        if like.artifact.reports:
             return None
-        try:
-            of_lists = zip(artifact.tables, tables)
-            lists = {t.index: TableMemory(t, table, device, artifact.capacity) for t, table in of_lists}
-        except Unmapped:
-            return None
-        self._add_variants(device, variants, artifact)
-        return launch_code.launch_stub(self._code(device), like._parameters.formats, lists)
+        self._add_variants(device, variants, like.artifact)
+        return like._entry(device, tables, code if like is not self else None).stub
 
     def _add_variants(self, device: int, variants: Mapping[Any, Any], like: Artifact) -> None:
         """Let machine code launch those of ``variants`` that need nothing but their numbers, and tables ``like`` those
@@ -208,12 +144,7 @@ class GpuExecutable:
         for i, choice in enumerate(code.choices.all):
             found: GpuExecutable | None = variants.get(choice.variant)
             tables = None if found is None else (found.artifact.tables, found.artifact.capacity)
-            if (
-                found is not None
-                and found is not self
-                and not found.may_need_more
-                and tables == (like.tables, like.capacity)
-            ):
+            if found is not None and found is not self and tables == (like.tables, like.capacity):
                 found._add_variants(device, variants, like)
                 code.choices.add(i, found._code(device))
 
@@ -228,8 +159,6 @@ class GpuExecutable:
             raise ValueError(
                 "it has arrays of its own: its launches borrow memory, which graphs cannot that are changed"
             )
-        if not can_pack(self._parameters.formats):
-            raise ValueError("it takes a number of 16 or 8 bits; pass a float32")
         if self._parameters.copies:
             raise NeedsVariant(replace(self.constraints, realign=False))
         processors = driver.device(0).processors if self.artifact.has_variants else 1
@@ -242,28 +171,64 @@ class GpuExecutable:
         same = [i for i in range(driver.device_count()) if driver.device(i).capability == first]
         choices = Choices((), APART, without=self._without)
         codes = [LaunchCode(self._parameters, self._kernel(i), choices, self.least) for i in same]
-        return launch_code.embedded(name, self._parameters.formats, codes)
+        return launch_code.embedded(name, [Entry(code, self._parameters.formats) for code in codes])
 
-    def _run(
-        self, kept: object, numbers: Any, grid: tuple[int, int, int], stream: int, device: int, launch: Any = None
-    ) -> None:
-        """Queue a launch, whose ``numbers`` may be addresses of what is ``kept``, or have ``launch`` do something else.
-        NeedsVariant, or CudaError when the driver refuses."""
-        code, kernel = self._code(device), self._kernel(device)
-        queue = functools.partial(code.start, numbers, grid, stream, launch or driver.function("cuLaunchKernelEx"))
+    def _run(self, grid: tuple[int, int, int], arguments: LaunchArguments, launch: Any = None) -> int:
+        """Queue a launch, or have ``launch`` do something else, and give 0. NeedsVariant, or CudaError when the driver
+        refuses."""
+        self._require(grid, arguments)
+        values, device, stream = arguments.values, arguments.device, arguments.stream
+        entry, kernel = self._entry(device, arguments.tables), self._kernel(device)
+        if self.artifact.reports:
+            values = *values, self._reports_of(kernel).address
+        code, queue = entry.code, functools.partial(entry.queue, self._pack(*values), grid, stream, launch)
         found = queue()
         if found % words.ENCODING in FOREIGN:
             with kernel.device.current():  # another context was current in this thread, or none
                 found = queue()
-        if found <= words.COPIER:
+        if found == words.EMPTY:
+            code.add_nothing()
+        elif found == words.RECORDED:
+            raise RuntimeError(
+                f"{self._function.name}() cannot be recorded in a CUDA graph: its lists are copied for each launch, as "
+                "they are too long, the kernel chooses between them, or triton or tileiras compiles it; pass shorter "
+                "lists, index each one by itself, or choose another backend"
+            )
+        elif found <= words.COPIER:
             self._add_copier(code, device, *divmod(words.COPIER - found, 2))
-            return self._run(kept, numbers, grid, stream, device, launch)
-        if found <= words.MISSING:
+        elif found <= words.MISSING:
             raise NeedsVariant(code.choices.all[words.MISSING - found].variant)
-        if found >= words.ENCODING:
+        elif found >= words.ENCODING:
             raise driver.failure(found % words.ENCODING, "cuTensorMapEncodeTiled")
-        if found and 0 not in grid:  # nothing is to be done for a grid without blocks
+        elif found and 0 not in grid:  # nothing is to be done for a grid without blocks
             raise refused(self._function.name, found, grid, stream, kernel.device)
+        else:
+            return 0
+        return self._run(grid, arguments, launch)
+
+    def _entry(self, device: int, lists: Sequence[ListTable], code: LaunchCode | None = None) -> Entry:
+        """How launches with such ``lists`` enter the kernel, or ``code``. NeedsVariant where another one takes them."""
+        key = device, *(id(each.rows) for each in lists)
+        found = self._entries.get(key) if code is None else None
+        if found is not None:
+            return found
+        longest = max([len(x.rows) for t, x in zip(self.artifact.tables, lists) if t.by_value], default=0)
+        if longest > self.artifact.capacity:
+            more = (c for c in CAPACITIES if c > self.constraints.capacity and c >= longest)
+            raise NeedsVariant(replace(self.constraints, capacity=next(more, 0)))
+        tables = None
+        try:
+            if lists:
+                with self._kernel(device).device.current():  # tensor maps are not made without a context
+                    tables = Tables(self.artifact, lists, device)
+        except Unmapped:
+            raise NeedsVariant(self._without[1]) from None
+        found = Entry(code or self._code(device), self._parameters.formats, tables, self._code(device))
+        if code is None:
+            if len(self._entries) >= _MOST_ENTRIES:
+                self._entries.clear()
+            self._entries[key] = found
+        return found
 
     def _code(self, device: int) -> LaunchCode:
         code = self._codes.get(device)
@@ -299,27 +264,9 @@ class GpuExecutable:
     def _reports_of(self, kernel: driver.LoadedKernel) -> Reports:
         index = kernel.device.index
         if index not in self._reports:
-            self._reports[index] = Reports(self._reporting())
+            with kernel.device.current():
+                self._reports[index] = Reports(self._reporting())
         return self._reports[index]
-
-    def _place_tables(
-        self, values: list[Any], arguments: LaunchArguments, tables: Tables, borrowed: list[Callable[[], None]]
-    ) -> list[TableMemory]:
-        """Put the tables among ``values`` where the kernel finds them: beside the numbers, or on the device."""
-        if not self.artifact.tables:
-            return []
-        on = self._kernel(arguments.device).device
-        try:
-            with on.current():  # tensor maps are not made without a context
-                found = [tables.memory(t, values[t.index], arguments.device) for t in self.artifact.tables]
-        except Unmapped:
-            raise NeedsVariant(self._without[1]) from None
-        for param, memory in zip(self.artifact.tables, found):
-            if param.by_value:
-                values[param.index] = memory.address
-            else:
-                values[param.index] = memory.copy(self._function.name, on, arguments.stream, borrowed)
-        return found
 
     # -- showing
 

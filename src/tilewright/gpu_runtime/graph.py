@@ -22,14 +22,12 @@ class Graph:
     """The launch that ``queue`` makes of what stands for cuLaunchKernelEx, with copies of its parameters. CudaError
     when the driver refuses."""
 
-    def __init__(self, queue: Callable[[Any], int], device: driver.Device) -> None:
+    def __init__(self, queue: Callable[[Any], object], device: driver.Device) -> None:
         graph, self.handle = ctypes.c_void_p(), ctypes.c_void_p()
         with driver.beside_captures(), device.current():
             driver.call("cuGraphCreate", ctypes.byref(graph), 0)
             try:
-                code = queue(LAUNCH(lambda config, kernel, pointers, _: _add(graph, config, kernel, pointers)))
-                if code:
-                    raise driver.failure(code, "cuGraphAddKernelNode")
+                queue(LAUNCH(lambda config, kernel, pointers, _: _add(graph, config, kernel, pointers)))
                 driver.call("cuGraphInstantiateWithFlags", ctypes.byref(self.handle), graph, ctypes.c_ulonglong(0))
             finally:
                 driver.call("cuGraphDestroy", graph)
@@ -58,7 +56,7 @@ def _destroy(graph: ctypes.c_void_p) -> None:
 
 
 def launcher(
-    queue: Callable[[Any], int], stream: int, on: driver.Device, otherwise: Callable[[], None]
+    queue: Callable[[Any], object], stream: int, on: driver.Device, otherwise: Callable[[], None]
 ) -> Callable[[], None]:
     """A function that queues on ``stream`` the launch of a ``Graph``; ``otherwise`` does, or says why that is not
     possible, where a graph cannot: while another graph is recorded, or where the stream is one of another context."""

@@ -7,18 +7,18 @@ import ctypes
 import functools
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import addressof
 from typing import Any, NamedTuple
 
 from tilewright.backends.native import Embedded, LaunchStub, embedded_function
 from tilewright.backends.native.body import Body, c_function
 from tilewright.gpu_runtime import driver, words
-from tilewright.gpu_runtime.abi import singles
+from tilewright.gpu_runtime.abi import floats
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.launch_functions import functions
-from tilewright.gpu_runtime.tables import TableMemory
+from tilewright.gpu_runtime.tables import Tables
 from tilewright.gpu_runtime.tensormap import MapEncoder, memory_for_nothing
 from tilewright.gpu_runtime.words import table
 from tilewright.ir.gpu_parameters import MAP_BYTES
@@ -27,7 +27,7 @@ from tilewright.ir.gpu_parameters import MAP_BYTES
 CONFIG, ATTRIBUTE = struct.Struct("=7I4xQQI4x"), struct.Struct("=I4x64s")
 _CLUSTER_DIMENSION, _CLUSTER_SPREAD, PROGRAMMATIC_SERIALIZATION = 4, 5, 6
 _PROGRAMMATIC_IN_GRAPHS = 12030  # the first version of CUDA whose graphs have programmatic dependent launches
-_STARTED = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 4)
+_QUEUED = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)
 _CHOSEN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
 LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)  # cuLaunchKernelEx, and what stands for it
 _MOVE = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
@@ -74,13 +74,9 @@ class Choices:
         self._others: dict[int, LaunchCode] = {}
         self.words = words.CHOICES.packed(rows=addressof(self._rows), processors=processors, joined=math.prod(joined))
 
-    def variant(self, grid: Blocks, values: Sequence[Any] = ()) -> Constraints | None:
-        """The one for a launch with ``values``, where they are known; None for the kernel itself."""
-        known = (ctypes.c_int64 * len(values))() if values else None
-        for i in (i for choice in self.all for i in choice.parameters):
-            if known is not None:
-                known[i] = values[i]
-        found = _choose()(self.words, known, *grid)
+    def variant(self, grid: Blocks) -> Constraints | None:
+        """The one for a launch whose parameters are not known; None for the kernel itself."""
+        found = _choose()(self.words, None, *grid)
         return None if found == words.OWN else self.all[found].variant
 
     def add(self, i: int, variant: LaunchCode) -> None:
@@ -123,12 +119,8 @@ class ParameterLayout:
 
 
 class LaunchCode:
-    """A loaded kernel as the function ``start`` launches it, which calls ``launch`` as cuLaunchKernelEx is called. It
-    gives 0, an error of the driver, or what is less than 0.
-
-    ``values`` are the parameters, 8 bytes each, as the kernel takes them: of tables by value the addresses. It calls
-    nothing of Python. Where arrays are copied first, or blocks need memory, it borrows that of the device meanwhile.
-    """
+    """A loaded kernel as the function ``start`` of machine code launches it. It calls nothing of Python. Where arrays
+    or lists are copied first, or blocks need memory, it borrows that of the device meanwhile."""
 
     def __init__(
         self,
@@ -145,7 +137,8 @@ class LaunchCode:
             "parameters": table((source,) for source in layout.sources()),
             "extent": table([_extent(artifact.grid_extent)] if artifact.grid_extent else []),
         }
-        borrows = kernel is not None and (layout.copies or artifact.local_bytes)
+        copied = any(not t.by_value for t in artifact.tables)
+        borrows = kernel is not None and (layout.copies or copied or artifact.local_bytes)
         known = words.KERNEL.packed(
             handle=0 if kernel is None else kernel.handle.value or 0,
             encode=driver.address("cuTensorMapEncodeTiled") if layout.maps else 0,
@@ -161,7 +154,6 @@ class LaunchCode:
         )
         self._words = (ctypes.c_uint64 * (len(known) + words.CONFIG_BYTES // 8))(*known, *layout.configuration())
         self.address = addressof(self._words)
-        self._start = _STARTED(functions().address("start"))
         self._maps, self._kept = tables["maps"], [tables, layout, kernel]
 
     def add_copier(self, i: int, aligned: bool, copier: LaunchCode) -> None:
@@ -169,13 +161,10 @@ class LaunchCode:
         self._maps[words.MAP.place_in_table(i, "aligned" if aligned else "copier", words.BEHIND_MAP)] = copier.address
         self._kept.append(copier)
 
-    def start(self, values: Any, grid: Blocks, stream: int, launch: Any) -> int:
-        """What machine code gives, from Python."""
-        found = int(self._start(self.address, launch, values, *grid, stream))
-        if found == words.EMPTY and self.device is not None:
-            self._words[words.KERNEL.index("nothing")] = memory_for_nothing(self.device.index)
-            return self.start(values, grid, stream, launch)
-        return found
+    def add_nothing(self) -> None:
+        """Let launches have arrays without elements."""
+        assert self.device is not None
+        self._words[words.KERNEL.index("nothing")] = memory_for_nothing(self.device.index)
 
 
 _LENDER = "pool", "context", "current", "borrow", "free"
@@ -193,27 +182,52 @@ def _extent(numbers: Sequence[int]) -> Sequence[int]:
     return 8 * parameter, *others
 
 
-def launch_stub(code: LaunchCode, formats: Sequence[str], lists: Mapping[int, TableMemory]) -> LaunchStub:
-    """The entry of a kernel with parameters of these ``formats``. ``lists`` has, for the parameters that are tables by
-    value, the memory of one that differs by addresses."""
-    described = [memory.described(8 * i) for i, memory in lists.items()]
-    tables = table(row for row, _ in described), table((8 * i,) for i in singles(formats))
-    entry = words.ENTRY.packed(
-        launch=driver.address("cuLaunchKernelEx"),
-        kernel=code.address,
-        singles=addressof(tables[1]),
-        lists=addressof(tables[0]),
-        replace=driver.address("cuTensorMapReplaceAddress") if lists else 0,
-        copy=_MOVE,
-        save=c_function("PyEval_SaveThread"),
-        restore=c_function("PyEval_RestoreThread"),
-    )
-    return LaunchStub(functions(), entry, (code, described, tables))
+class Entry:
+    """How launches enter ``code``, a kernel with parameters of these ``formats`` and lists like those of ``tables``:
+    the ``stub``."""
+
+    def __init__(
+        self, code: LaunchCode, formats: Sequence[str], tables: Tables | None = None, lender: LaunchCode | None = None
+    ) -> None:
+        self.code, rounded = code, table(floats(formats))
+        lists, lent = (table([]), 0) if tables is None else (tables.rows, tables.lent)
+        self._record = words.ENTRY.packed(
+            launch=driver.address("cuLaunchKernelEx"),
+            kernel=code.address,
+            floats=addressof(rounded),
+            lists=addressof(lists),
+            lent=lent,
+            lender=(lender or code).address,
+            replace=driver.address("cuTensorMapReplaceAddress") if len(lists) > 1 else 0,
+            copy=_MOVE,
+            send=driver.address("cuMemcpyHtoDAsync_v2") if lent else 0,
+            capturing=driver.address("cuStreamIsCapturing") if lent else 0,
+            allocate=c_function("PyMem_RawMalloc"),
+            release=c_function("PyMem_RawFree"),
+            save=c_function("PyEval_SaveThread"),
+            restore=c_function("PyEval_RestoreThread"),
+        )
+        self.stub = LaunchStub(functions(), self._record, (code, lender, rounded, lists, tables))
+
+    def queue(self, values: bytes, grid: Blocks, stream: int, launch: Any = None) -> int:
+        """What machine code gives, from Python, which may have what is given to cuLaunchKernelEx given to ``launch``.
+        Packed ``values`` are those of the parameters, the address of its rows for a list."""
+        record = self._record
+        if launch is not None:
+            record = type(record)(*record)
+            record[words.ENTRY.index("launch")] = ctypes.cast(launch, ctypes.c_void_p).value
+        memory = ctypes.create_string_buffer(values)
+        return int(_queue()(record, memory, *grid, stream))
 
 
-def embedded(name: str, formats: Sequence[str], codes: Sequence[LaunchCode]) -> Embedded:
+@functools.cache
+def _queue() -> Callable[..., int]:
+    return _QUEUED(functions().address("queue"))
+
+
+def embedded(name: str, entries: Sequence[Entry]) -> Embedded:
     """The function ``i64 @name(ptr values, i64 x, i64 y, i64 z, i64 stream, i64 threads, ptr schedule, ptr pool)``,
-    which queues a launch on a stream of any device that has one of ``codes``, and calls nothing of Python."""
+    which queues a launch on a stream of any device that has one of ``entries``, and calls nothing of Python."""
     body = Body()
     context = body.stack("ptr")
     blocks = body.let(f"mul i64 {body.let('mul i64 %x, %y')}, %z")
@@ -221,18 +235,18 @@ def embedded(name: str, formats: Sequence[str], codes: Sequence[LaunchCode]) -> 
     body.label("begin")
     body.require_equal("i32", _call(body, "cuStreamGetCtx", "i64 %stream", f"ptr {context}"), 0)
     current, entry = body.load("ptr", context), "null"
-    for code in codes:
-        here = body.external(code.device.context if code.device is not None else 0)
-        here, stub = body.let(f"icmp eq ptr {current}, {here}"), launch_stub(code, formats, {})
-        entry = body.let(f"select i1 {here}, ptr {body.memory(stub.record)}, ptr {entry}")
-        body.kept.append(stub)
+    for each in entries:
+        here = body.external(each.code.device.context if each.code.device is not None else 0)
+        here = body.let(f"icmp eq ptr {current}, {here}")
+        entry = body.let(f"select i1 {here}, ptr {body.memory(each.stub.record)}, ptr {entry}")
+        body.kept.append(each)
     body.require(body.let(f"icmp ne ptr {entry}, null"))
     body.require_equal("i32", _call(body, "cuCtxPushCurrent_v2", f"ptr {current}"), 0)
     queue = body.external(functions().address("queue"))
     given = f"ptr {entry}, ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream"
-    failed = body.let(f"call i32 {queue}({given})")
+    failed = body.let(f"call i64 {queue}({given})")
     _call(body, "cuCtxPopCurrent_v2", f"ptr {context}")
-    body.require_equal("i32", failed, 0)
+    body.require_equal("i64", failed, 0)
     body.jump("done")
     text = embedded_function(name, body, "no:\nret i64 1\ndone:\nret i64 0")
     return Embedded(text, "", (), (*body.kept, functions()))

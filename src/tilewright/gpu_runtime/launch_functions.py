@@ -11,10 +11,11 @@ from tilewright.backends.native.code import machine_code
 from tilewright.gpu_runtime import words
 from tilewright.gpu_runtime.driver import INVALID_CONTEXT
 from tilewright.gpu_runtime.map_functions import array_at, map_functions
-from tilewright.gpu_runtime.words import Record, Variable, Word, value_at
+from tilewright.gpu_runtime.words import Record, Variable, Word, error_of, value_at
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES
 
 _STREAM, _COUNT = 32, 48  # of CUlaunchConfig: where the stream is, and the number of attributes
+_SINGLE, _OUT_OF_MEMORY = 24, 2  # bits of the fraction of float32; an error of the driver
 MANY_BLOCKS = 2048  # of a grid whose CTAs run several each
 _GRID = "i64 %x, i64 %y, i64 %z"
 _TAKEN = f"ptr %values, {_GRID}, i64 %stream"
@@ -25,13 +26,12 @@ def functions() -> Any:
     """The functions ``enter``, ``queue``, ``start``, ``choose`` and ``map``.
 
     ``i32 enter(ptr entry, ptr values, i64 x, i64 y, i64 z, i64 stream)`` is that of a ``LaunchStub`` whose record is an
-    ``ENTRY``, and ``queue`` the same without Python; ``i64 start(ptr kernel, ptr launch, ptr values, i64 x, i64 y, i64
-    z, i64 stream)`` is what ``LaunchCode`` tells of, and ``i64 choose(ptr choices, ptr values, i64 x, i64 y, i64 z)``
-    gives the number of the first that suits a launch, or ``OWN``. Without ``values`` none by them does. ``map`` is one
-    of ``map_functions``.
+    ``ENTRY``, and ``i64 queue`` the same without Python: it gives 0, an error of the driver, or one of ``words`` below
+    0. ``i64 choose(ptr choices, ptr values, i64 x, i64 y, i64 z)`` gives the number of the first that suits a launch,
+    or ``OWN``. Without ``values`` none by them does. ``map`` is one of ``map_functions``.
     """
-    names = "enter", "queue", "start", "choose", "map"
-    text = _enter() + _queue() + _start() + _prepared() + _choose() + map_functions()
+    names = "enter", "queue", "choose", "map"
+    text = _enter() + _queue() + _start() + _lend() + _prepared() + _choose() + map_functions()
     try:
         return machine_code(names, text, {})
     except native.NotCompiled:
@@ -43,31 +43,86 @@ def _enter() -> str:
     body = Body()
     entry = Record(body, "%entry", words.ENTRY)
     state = body.op(f"call ptr {entry.load('save')}()")
-    code = body.op(f"call i32 @queue(ptr %entry, {_TAKEN})")
+    code = Word(body, body.op(f"call i64 @queue(ptr %entry, {_TAKEN})"))
     body.do(f"call void {entry.load('restore')}(ptr {state})")
-    return body.named(f"i32 @enter(ptr %entry, {_TAKEN})", f"ret i32 {code}")
+    result = body.op("zext i1", f"{code.differs(0)} to i32")
+    return body.named(f"i32 @enter(ptr %entry, {_TAKEN})", f"ret i32 {result}")
 
 
 def _queue() -> str:
     body = Body()
-    entry = Record(body, "%entry", words.ENTRY)
-    with entry.each("singles", ("offset",)) as (_, single):  # numbers beyond the range of float32 become infinite
-        place = body.element("%values", single["offset"])
-        body.store("float", body.op("fptrunc double", f"{body.load('double', place)} to float"), place)
-    with entry.each("lists", words.LIST) as (_, described):
-        _fill(body, entry, described)
+    entry, code, lent, host = Record(body, "%entry", words.ENTRY), Variable(body), Variable(body), Variable(body)
     kernel, launch = entry.load("kernel"), entry.load("launch")
-    code = Word(body, body.op(f"call i64 @start(ptr {kernel}, ptr {launch}, {_TAKEN})"))
-    result = body.op("zext i1", f"{code.differs(0)} to i32")
-    return body.named(f"i32 @queue(ptr %entry, {_TAKEN})", f"ret i32 {result}\nno:\nret i32 1")
+    with entry.each("floats", words.FLOAT) as (_, described):
+        _narrow(body, described)
+    with body.when(entry["lent"].differs(0)):
+        _take_room(body, entry, code, lent, host)
+    with entry.each("lists", words.LIST) as (_, described):
+        _fill(body, entry, described, code, lent.value, _aligned(host))
+    with body.when(lent.value.differs(0)):
+        given = f"i64 {lent.value}, i64 {_aligned(host)}, i64 {entry['lent']}, i64 %stream"
+        code.set(error_of(body, entry.load("send"), given))
+        body.unless(code.value.differs(0), "failed")
+    code.set(body.op(f"call i64 @start(ptr {kernel}, ptr {launch}, {_TAKEN})"))
+    body.jump("failed")
+    body.label("failed")
+    with body.when(lent.value.differs(0)):
+        body.do(f"call void {entry.load('release')}(i64 {host.value})")
+        free = Record(body, entry.load("lender"), words.KERNEL).load("free")
+        body.op(f"call i32 {free}(i64 {lent.value}, i64 %stream)")
+    return body.named(f"i64 @queue(ptr %entry, {_TAKEN})", f"ret i64 {code.value}")
 
 
-def _fill(body: Body, entry: Record, described: Record) -> None:
-    """Put a copy of a table in the place of the address of its rows, with the addresses that these begin with."""
+def _narrow(body: Body, described: Record) -> None:
+    """Round a float of 64 bits, whose place others have then. Numbers beyond the range become infinite."""
     place = body.element("%values", described["offset"])
-    rows, begin = body.load("ptr", place), described["begin"]
+    single = body.op("fptrunc double", f"{body.load('double', place)} to float")
+    bits = Word(body, body.op("zext i32", f"{body.op('bitcast float', f'{single} to i32')} to i64"))
+    body.store("i64", bits, place)
+    precision, least, most = (described[name] for name in ("precision", "least", "most"))
+    with body.when(precision < _SINGLE):
+        exponent = ((bits >> 23) & 255) - 127
+        exponent = (exponent < least).choose(least, exponent)
+        # the number of units of the last place, an integer that is rounded to even as its addition to 2^52 is
+        unit = body.op("bitcast i64", f"{((exponent - precision + 1024) << 52)} to double")
+        positive = body.op("bitcast i32", f"{(bits & ((1 << 31) - 1)).as_i32()} to float")
+        size = body.op("fpext float", f"{positive} to double")
+        sum_ = body.op("fadd double", body.op("fdiv double", size, unit), "0x4330000000000000")
+        units = Word(body, body.op("bitcast double", f"{sum_} to i64")) & ((1 << 52) - 1)
+        found = units + ((exponent - least) << (precision - 1))
+        found = (most.exceeds(found) & (exponent < 128)).choose(found, most)
+        nan = Word(body, body.op("fcmp uno float", single, single), "i1")
+        body.store("i64", nan.choose(most | (most >> 1), found) | described["sign"] * (bits >> 31), place)
+
+
+def _take_room(body: Body, entry: Record, code: Variable, lent: Variable, host: Variable) -> None:
+    """Take memory for lists, on the device and beside it, unless a graph records the launch."""
+    state, size = Variable(body), entry["lent"]
+    code.set(error_of(body, entry.load("capturing"), f"i64 %stream, ptr {state.address}"))
+    body.unless(code.value.differs(0), "failed")
+    code.set(words.RECORDED)
+    body.unless(state.value.differs(0), "failed")
+    given = f"ptr {entry.load('lender')}, i64 {size}, i64 %stream, ptr {lent.address}"
+    code.set(body.op(f"call i64 @lend({given})"))
+    body.unless(code.value.differs(0), "failed")
+    host.set(body.op(f"call i64 {entry.load('allocate')}(i64 {size + MAP_ALIGNMENT})"))
+    code.set(_OUT_OF_MEMORY)
+    body.unless(host.value.equals(0), "failed")
+
+
+def _aligned(host: Variable) -> Word:
+    return (host.value + (MAP_ALIGNMENT - 1)) & -MAP_ALIGNMENT
+
+
+def _fill(body: Body, entry: Record, described: Record, code: Variable, lent: Word, host: Word) -> None:
+    """Put a copy of a table in the place of the address of its rows, with the addresses that these begin with."""
+    value = body.element("%values", described["offset"])
+    rows, begin, away = body.load("ptr", value), described["begin"], described["place"].differs(0)
     copy = body.op("alloca i8,", f"i64 {described['room']}", f"align {MAP_ALIGNMENT}")
-    body.store("ptr", copy, place)
+    there = body.op("inttoptr i64", f"{host + described['place']} to ptr")
+    copy = str(away.choose(there, copy, "ptr"))
+    passed = Word(body, body.op("ptrtoint ptr", f"{copy} to i64"))
+    body.store("i64", away.choose(lent + described["rows"], passed), value)
     to, source = body.element(copy, begin), body.element(described.load("source"), begin)
     body.op(f"call ptr {entry.load('copy')}(ptr {to}, ptr {source}, i64 {described['size']})")
     for table_of in ("words", "maps"):
@@ -77,8 +132,8 @@ def _fill(body: Body, entry: Record, described: Record) -> None:
             if table_of == "words":
                 body.store("i64", address, target)
                 continue
-            code = body.op(f"call i32 {entry.load('replace')}(ptr {target}, i64 {address})")
-            body.require_equal("i32", code, 0)
+            code.set(error_of(body, entry.load("replace"), f"ptr {target}, i64 {address}"))
+            body.unless(code.value.differs(0), "failed")
 
 
 def _start() -> str:
@@ -120,16 +175,14 @@ def _start() -> str:
     for label, failed in (("missing", missing), ("failed", error)):
         body.label(label)
         body.do(f"ret i64 {failed.value}")
-    for label, number in (("foreign", INVALID_CONTEXT), ("done", 0)):
-        body.label(label)
-        body.do(f"ret i64 {number}")
+    body.label("done")
+    body.do("ret i64 0")
     given = _TAKEN.replace("%x", "%width")
     return body.named(f"i64 @start(ptr %kernel, ptr %launch, {given})", f"no:\nret i64 {words.PYTHON}")
 
 
 def _borrow(body: Body, kernel: Record, room: Variable, size: Variable, error: Variable) -> None:
-    """Take memory for copies and what blocks need, if they do: its address, and the bytes of copies. It goes to
-    ``foreign`` in a context of another device, of which the stream may be."""
+    """Take memory for copies and what blocks need, if they do: its address, and the bytes of copies."""
     blocks = _blocks(body)
     size.set(body.op(f"call i64 @place(ptr %kernel, ptr %arrays, i64 {blocks})"))
     body.unless(size.value.equals(words.UNCOPIED), "uncopied")
@@ -137,13 +190,21 @@ def _borrow(body: Body, kernel: Record, room: Variable, size: Variable, error: V
     body.unless(size.value < 0, "failed")
     more = size.value + kernel["room"] * blocks
     with body.when(more.differs(0)):
-        found = Variable(body)
-        body.op(f"call i32 {kernel.load('current')}(ptr {found.address})")
-        body.unless(found.value.differs(kernel["context"]), "foreign")
-        given = f"ptr {room.address}, i64 {more}, ptr {kernel.load('pool')}, i64 %stream"
-        code = body.op(f"call i32 {kernel.load('borrow')}({given})")
-        error.set(body.op(f"zext i32 {code} to i64"))
+        error.set(body.op(f"call i64 @lend(ptr %kernel, i64 {more}, i64 %stream, ptr {room.address})"))
         body.unless(error.value.differs(0), "failed")
+
+
+def _lend() -> str:
+    """``i64 @lend`` takes memory of a kernel's device. It gives an error in a context of another device, of which the
+    stream may be."""
+    body = Body()
+    kernel, found = Record(body, "%kernel", words.KERNEL), Variable(body)
+    body.op(f"call i32 {kernel.load('current')}(ptr {found.address})")
+    body.unless(found.value.differs(kernel["context"]), "foreign")
+    given = f"ptr %place, i64 %bytes, ptr {kernel.load('pool')}, i64 %stream"
+    code = error_of(body, kernel.load("borrow"), given)
+    head = "internal i64 @lend(ptr %kernel, i64 %bytes, i64 %stream, ptr %place)"
+    return body.named(head, f"ret i64 {code}\nforeign:\nret i64 {INVALID_CONTEXT}")
 
 
 def _prepared() -> str:
@@ -167,8 +228,7 @@ def _prepared() -> str:
         body.unless(failed.value.differs(0), "failed")
     pointers = _parameters(body, kernel, memory)
     given = f"ptr {_configuration(body, kernel)}, ptr {kernel.load('handle')}, ptr {pointers}, ptr null"
-    code = body.op(f"call i32 %launch({given})")
-    failed.set(body.op(f"zext i32 {code} to i64"))
+    failed.set(error_of(body, "%launch", given))
     body.jump("failed")
     body.label("failed")
     head = f"internal i64 @prepared(ptr %kernel, ptr %launch, {_TAKEN}, ptr %arrays, i64 %room, i64 %size)"

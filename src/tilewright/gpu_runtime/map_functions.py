@@ -6,7 +6,7 @@ from __future__ import annotations
 from tilewright.backends.native.body import Body
 from tilewright.gpu_runtime import words
 from tilewright.gpu_runtime.realign import LINE, READ_OFTEN, TILES, UNIT, WIDEST, WORTH_PER_BLOCK
-from tilewright.gpu_runtime.words import Record, Variable, Word, value_at
+from tilewright.gpu_runtime.words import Record, Variable, Word, error_of, value_at
 
 # Along an axis: bytes from one to the next, and how many. CUDA Driver API, cuTensorMapEncodeTiled, globalStrides and
 # globalDim.
@@ -73,12 +73,9 @@ def _encode() -> str:
             body.store("i64", UNIT, body.element(steps, i, 8))
     body.unless(beyond.value.differs(0), "unmapped")
     element, rank, *modes = (described.load(name, "i32") for name in ("element", "rank", *words.MAP[5:9]))
-    found = body.op(
-        f"call i32 %encode(ptr %to, i32 {element}, i32 {rank}, i64 {base.value}, ptr {extents}, "
-        f"ptr {array.place('step1')}, ptr {described.load('box')}, ptr {described.load('ones')}, "
-        f"{', '.join(f'i32 {mode}' for mode in modes)})"
-    )
-    code = Word(body, body.op(f"zext i32 {found} to i64"))
+    given = f"ptr %to, i32 {element}, i32 {rank}, i64 {base.value}, ptr {extents}, ptr {array.place('step1')}, "
+    given += f"ptr {described.load('box')}, ptr {described.load('ones')}, "
+    code = error_of(body, "%encode", given + ", ".join(f"i32 {mode}" for mode in modes))
     body.unless(code.differs(0), "refused")
     end = f"ret i64 0\nrefused:\n%error = or i64 {code}, {words.ENCODING}\nret i64 %error\n"
     end += f"empty:\nret i64 {words.EMPTY}\nunmapped:\nret i64 {words.UNMAPPED}"

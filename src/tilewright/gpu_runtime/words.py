@@ -41,9 +41,10 @@ MOST_AXES = 5  # of a tensor map
 CONFIG_BYTES = 56  # of CUlaunchConfig
 
 # What functions give below 0, where nothing has happened: Python makes the launch, arrays have no maps, memory for
-# nothing is needed, copies do not pay. Below ``MISSING`` stand the numbers of choices that were not there, and below
-# ``COPIER`` those of maps, twice, and one more for a copy of aligned rows, whose kernel was not.
-PYTHON, UNMAPPED, EMPTY, UNCOPIED, MISSING, COPIER = -1, -2, -3, -4, -5, -(1 << 20)
+# nothing is needed, copies do not pay, a graph cannot record that lists are copied. Below ``MISSING`` stand the numbers
+# of choices that were not there, and below ``COPIER`` those of maps, twice, and one more for a copy of aligned rows,
+# whose kernel was not.
+PYTHON, UNMAPPED, EMPTY, UNCOPIED, RECORDED, MISSING, COPIER = -1, -2, -3, -4, -5, -6, -(1 << 20)
 ENCODING = 1 << 32  # is added to errors of encoding a tensor map
 OWN = -1  # in place of the number of a choice: the kernel itself
 NUMBER, TABLE, MEMORY = range(3)  # where a parameter is: among the values, where one of them points to, in ``start``
@@ -74,12 +75,16 @@ BEHIND_MAP = MOST_AXES * len(AXIS)
 # An array that a map is of. Where it is ``moved``, the base is that of a copy in the memory of the launch, which a
 # kernel is to ``write`` if it is the first map of that; ``step`` is then the bytes from row to row at the ``source``.
 ARRAY = Fields("base source step moved write " + " ".join(f"{of}{i}" for of in ("extent", "step") for i in range(5)))
-# A table by value, of which a copy is made at the end of so much room, and the offsets of the addresses in its rows and
-# of those, or of maps with them, in the copy.
-LIST = Fields("offset room begin size source words maps")
+# A table, of which a copy is made at the end of so much room, or at a place of memory that is lent, where its rows are
+# then at another one; and the offsets of the addresses in its rows and of those, or of maps with them, in the copy.
+LIST = Fields("offset room place rows begin size source words maps")
 PATCH = Fields("row target")
-# A kernel as machine code launches it, which takes ``singles``, numbers at some offsets, as float32.
-ENTRY = Fields("launch kernel singles lists replace copy save restore")
+# A number of 64 bits that the kernel takes with so many bits of its fraction, the first one not stored, and exponents
+# from the ``least`` on, as a float whose bits are at ``most`` those of infinity, and whose sign is so much.
+FLOAT = Fields("offset precision least most sign")
+# A kernel as launches enter it: ``lent`` bytes of the device are for its lists, which the ``KERNEL`` at ``lender`` can
+# borrow.
+ENTRY = Fields("launch kernel floats lists lent lender replace copy send capturing allocate release save restore")
 
 
 class Word:
@@ -115,6 +120,9 @@ class Word:
 
     def __or__(self, other: object) -> Word:
         return self._op("or", other)
+
+    def __lshift__(self, other: object) -> Word:
+        return self._op("shl", other)
 
     def __rshift__(self, other: object) -> Word:
         return self._op("lshr", other)
@@ -203,3 +211,8 @@ class Record:
 def value_at(body: Body, offset: object) -> Word:
     """A number among the ``%values`` of a launch."""
     return Word(body, body.load("i64", body.element("%values", offset)))
+
+
+def error_of(body: Body, function: str, given: str) -> Word:
+    """The error number that a function of the driver gives."""
+    return Word(body, body.op("zext i32", f"{body.op(f'call i32 {function}({given})')} to i64"))

@@ -83,6 +83,8 @@ class Guards:
             array(self, argument, known, changed, spec)
         elif number and not rule.constant and rule.declared is None:
             self._number(argument, known)
+        elif isinstance(known, np.generic) and not rule.constant and rule.declared is None:
+            self._scalar(argument, known)
         elif isinstance(rule.declared, DType) and type(known) is (float if rule.declared.is_floating else int):
             self._declared(argument, rule.declared)
         else:
@@ -143,6 +145,16 @@ class Guards:
         else:
             body.require_type(argument, float)
             self._store("double", body.call("PyFloat_AsDouble", argument))
+
+    def _scalar(self, argument: str, known: np.generic) -> None:
+        """A number of NumPy, whose type says what the kernel takes."""
+        body, dtype = self.body, to_dtype(known.dtype)
+        body.require_type(argument, type(known))
+        if dtype is not None and dtype.is_floating:
+            self._store("double", body.call("PyFloat_AsDouble", argument))
+        else:
+            self.able &= dtype is not None and dtype.is_integer and dtype.max <= int64.max
+            self._store("i64", body.call("PyLong_AsLongLongAndOverflow", argument, body.stack("i32")))
 
     def _declared(self, argument: str, dtype: DType) -> None:
         """A number for a parameter of a declared type, as ``describe_declared`` gives it."""

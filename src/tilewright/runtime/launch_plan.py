@@ -139,29 +139,25 @@ class LaunchPlan:
             written = self.specialization.written
             names = [argument_of(r, self._bound.tables) for r in self._bound.regions]
             check_overlap(self._kernel, self._bound.regions, numbers, [name in written for name in names])
-        buffers: list[Buffer] = []
-        if self._bound.tables or not self._direct:
-            numbers, buffers = self._with_tables(runtime)
+        buffers = [] if self._direct else [region.buffer(numbers) for region in self._bound.regions]
+        tables = self._list_tables(numbers) if self._bound.tables else ()
+        if tables:
+            numbers = self._with_tables(tables, runtime, buffers)
         values = self._bound.values.copy()
         for slot, number in zip(self._slots, numbers):
             values[slot] = number
         handle = 0 if device is None else stream_handle(stream)
-        return LaunchArguments(values, buffers, handle, device or 0)
+        return LaunchArguments(values, buffers, handle, device or 0, tables)
 
-    def _with_tables(self, runtime: RuntimeValues) -> tuple[list[Any], list[Buffer]]:
-        """The numbers of a launch with its tables, which a CPU reads in memory, and the memory that they refer to where
-        the executable asks for that."""
-        numbers, direct = runtime.numbers.copy(), self._direct
-        buffers = [] if direct else [region.buffer(runtime.numbers) for region in self._bound.regions]
-        for table, found in zip(self._bound.tables, self._list_tables(numbers)):
-            numbers[table.number] = found
-            if self._device is None:
-                rows = found.filled()
-                runtime.owners.append(rows)
-                address = numbers[table.number] = rows.ctypes.data
-                if not direct:
-                    buffers.append(Buffer(table.name, address, address, address + rows.nbytes, int64, writable=False))
-        return numbers, buffers
+    def _with_tables(self, tables: Sequence[ListTable], runtime: RuntimeValues, buffers: list[Buffer]) -> list[Any]:
+        """The numbers of a launch with the addresses of its tables, whose memory ``buffers`` get as well."""
+        numbers = runtime.numbers.copy()
+        for table, found in zip(self._bound.tables, tables):
+            rows = found.filled()
+            runtime.owners.append(rows)
+            address = numbers[table.number] = rows.ctypes.data
+            buffers.append(Buffer(table.name, address, address, address + rows.nbytes, int64, writable=False))
+        return numbers
 
 
 def argument_of(region: Region, tables: Sequence[Table]) -> str:

@@ -30,27 +30,11 @@ class MultiVersioned:
         self._with_variants(lambda executable: executable.launch(grid, arguments))
 
     def bind(self, grid: Grid, arguments: LaunchArguments) -> Callable[[], None]:
-        """``launch`` with these arguments. What it needs is compiled now; a variant whose need shows only when it runs,
-        as with memory that is made for each launch, then."""
-        bound = self._with_variants(lambda executable: (executable, executable.bind(grid, arguments)))
-        if not bound[0].may_need_more:
-            return bound[1]
-
-        def launch() -> None:
-            nonlocal bound
-            while True:
-                executable, run = bound
-                try:
-                    run()
-                    return
-                except (NeedsVariant, NeedsKernel) as need:
-                    executable = self._met(executable, need)
-                    bound = executable, executable.bind(grid, arguments)
-
-        return launch
+        """``launch`` with these arguments. What it needs is compiled now."""
+        return self._with_variants(lambda executable: executable.bind(grid, arguments))
 
     def launch_stub(self, device: int, tables: Sequence[ListTable], variants: Mapping[Any, Any]) -> LaunchStub | None:
-        return self._first.launch_stub(device, tables, self._variants)
+        return self._with_variants(lambda executable: executable.launch_stub(device, tables, self._variants))
 
     def embedded(self, name: str, grid: Grid) -> Embedded:
         return self._with_variants(lambda executable: executable.embedded(name, grid))
@@ -64,19 +48,13 @@ class MultiVersioned:
         while True:
             try:
                 return use(executable)
-            except (NeedsVariant, NeedsKernel) as need:
-                executable = self._met(executable, need)
-
-    def _met(self, executable: Versioned, need: NeedsVariant | NeedsKernel) -> Versioned:
-        """The executable that needs this no more."""
-        if isinstance(need, NeedsKernel):
-            key = self._backend.name, self._backend.target(), need.key
-            if key not in _kernels:
-                _kernels[key] = compiled(need.function, self._backend, need.options)[0]
-            executable.kernels[need.key] = _kernels[key]
-            return executable
-        found = self._variants.get(need.variant)
-        if found is None:
-            made: Any = compiled(self._function, self._backend, self._options, need.variant)[0]
-            found = self._variants[need.variant] = made
-        return found
+            except NeedsKernel as need:
+                key = self._backend.name, self._backend.target(), need.key
+                if key not in _kernels:
+                    _kernels[key] = compiled(need.function, self._backend, need.options)[0]
+                executable.kernels[need.key] = _kernels[key]
+            except NeedsVariant as need:
+                if need.variant not in self._variants:
+                    made: Any = compiled(self._function, self._backend, self._options, need.variant)[0]
+                    self._variants[need.variant] = made
+                executable = self._variants[need.variant]

@@ -14,7 +14,6 @@ from support.driver import Driver, executable
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends.base import NeedsVariant
 from tilewright.backends.launch_arguments import LaunchArguments
 from tilewright.backends.triton import backend
 from tilewright.backends.triton.resources import OutOfSharedMemory
@@ -177,9 +176,9 @@ def test_forms_are_kept_for_later_processes(tmp_path: Path, looking: Driver, mon
 
     def form() -> GpuExecutable:
         made: Any = compiled(function, compiling, {})[0]
-        with pytest.raises(NeedsVariant) as need:
-            made._require((8, 1, 1), LaunchArguments((), (), 0, 0))
-        found, _ = compiled(function, compiling, {}, need.value.variant)
+        variant = made.variant_for((8, 1, 1), looking.processors)
+        assert variant is not None
+        found, _ = compiled(function, compiling, {}, variant)
         assert isinstance(found, GpuExecutable)
         return found
 
