@@ -8,10 +8,11 @@ from typing import Any
 from tilewright.backends import native
 from tilewright.backends.native.body import Body
 from tilewright.backends.native.code import machine_code
+from tilewright.backends.native.values import Record, Variable, Word
 from tilewright.gpu_runtime import words
 from tilewright.gpu_runtime.driver import INVALID_CONTEXT
 from tilewright.gpu_runtime.map_functions import array_at, map_functions
-from tilewright.gpu_runtime.words import Record, Variable, Word, error_of, value_at
+from tilewright.gpu_runtime.words import error_of, value_at
 from tilewright.ir.gpu_parameters import MAP_ALIGNMENT, MAP_BYTES
 
 _STREAM, _COUNT = 32, 48  # of CUlaunchConfig: where the stream is, and the number of attributes

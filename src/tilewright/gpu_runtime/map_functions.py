@@ -4,9 +4,10 @@ are: functions of ``launch_functions``."""
 from __future__ import annotations
 
 from tilewright.backends.native.body import Body
+from tilewright.backends.native.values import Record, Variable, Word
 from tilewright.gpu_runtime import words
 from tilewright.gpu_runtime.realign import LINE, READ_OFTEN, TILES, UNIT, WIDEST, WORTH_PER_BLOCK
-from tilewright.gpu_runtime.words import Record, Variable, Word, error_of, value_at
+from tilewright.gpu_runtime.words import error_of, value_at
 
 # Along an axis: bytes from one to the next, and how many. CUDA Driver API, cuTensorMapEncodeTiled, globalStrides and
 # globalDim.

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.backends.native.body import Body
 from tilewright.backends.native.code import machine_code
-from tilewright.backends.native.templates import filled
+from tilewright.backends.native.values import Record, Variable, Word
 from tilewright.frontend.signature import ArgumentSpec, ArraySpec, PointerSpec
 from tilewright.ir.dtypes import DType, float32, float64, int32, int64
 from tilewright.language.dtypes import to_dtype
@@ -22,7 +22,7 @@ from tilewright.runtime.layout import contiguous_strides, divisors_of
 from tilewright.runtime.rules import Rule
 from tilewright.runtime.versions import incrementer
 
-_WORDS = 6  # of a row for ``guards.ll``, see ``_rows``
+_ROW = "least", "span", "unlike", "divisor", "greater", "place"  # the words of one, see ``_rows``
 _MOST = 256  # arguments and entries of lists: machine code for more takes long to make
 _ENTRY = Rule()
 _NUMBERS = (int, bool, float)
@@ -312,7 +312,7 @@ class Guards:
         kernels with ``spec`` take them, and like those that are known."""
         rows = _rows(shape, strides, spec)
         head = len(shape), int(address != 0), address & 15, unit.bit_length() - 1
-        words = (ctypes.c_int64 * (len(head) + _WORDS * len(rows)))(*head, *(word for row in rows for word in row))
+        words = (ctypes.c_int64 * (len(head) + len(_ROW) * len(rows)))(*head, *(word for row in rows for word in row))
         code, known, out = _array_code(), self.body.memory(words), next(self._slots)
         self.body.kept.append(code)
         given = f"i64 {start}, ptr {found[0]}, ptr {found[1]}, ptr {known}, ptr {out}"
@@ -351,7 +351,42 @@ def _offset(field: str) -> int:
 
 @functools.cache
 def _array_code() -> Any:
-    return machine_code(("array",), filled(__file__, "guards.ll", words=_WORDS), {})
+    """``i1 array(i64 address, ptr shape, ptr strides, ptr known, ptr out)``: whether an array with these extents and
+    strides is as the words at ``known`` say. Its address goes to ``out``, and what kernels take of the others to the
+    places behind it that their rows name: those that they do not take have the first one, which the address overwrites.
+    Without ``strides`` it is contiguous. Code that is not optimized keeps values in registers within blocks only, so
+    that what an axis takes is one.
+    """
+    body = Body()
+    known = Record(body, "%known", ("rank", "least", "bits", "shift"))
+    rank, steps, address = known["rank"], body.stack("ptr"), Word(body, "%address")
+    body.require(known["least"].at_most(address) & (address & 15).equals(known["bits"]))
+    body.store("ptr", "%strides", steps)
+    with body.when(body.op("icmp eq ptr", "%strides", "null")):
+        computed, count = body.op("alloca i64,", f"i64 {rank}", "align 8"), Variable(body, 1)
+        body.store("ptr", computed, steps)
+        with body.each(rank) as i:
+            axis = rank - 1 - i
+            body.store("i64", count.value, body.element(computed, axis, 8))
+            count.set(count.value * body.load("i64", body.element("%shape", axis, 8)))
+    with body.each(rank) as i:
+        extent = Word(body, body.load("i64", body.element("%shape", i, 8)))
+        found = Word(body, body.load("i64", body.element(body.load("ptr", steps), i, 8)))
+        stride = Word(body, body.op("ashr i64", found, known["shift"]))
+        suits = _suits(body, known, extent, i) & _suits(body, known, stride, Word(body, i) + rank)
+        body.require(suits & (stride << known["shift"]).equals(found))
+    body.store("i64", address, "%out")
+    head = "i1 @array(i64 %address, ptr %shape, ptr %strides, ptr %known, ptr %out)"
+    return machine_code(("array",), body.named(head, "ret i1 true\nno:\nret i1 false"), {})
+
+
+def _suits(body: Body, known: Record, number: Word, i: object) -> Word:
+    """Whether a number is as a row of ``_rows`` says, which also says where it goes."""
+    row = Record(body, body.element(known.end(), i, 8 * len(_ROW)), _ROW)
+    body.store("i64", number, body.element("%out", row["place"], 8))
+    within = (number - row["least"]).at_most(row["span"])
+    other = row["greater"].equals(0) | (number & row["greater"]).differs(0)
+    return within & other & number.differs(row["unlike"]) & (number & row["divisor"]).equals(0)
 
 
 def _signed(word: int) -> int:
