@@ -113,20 +113,33 @@ class Cancellation(metaclass=_Words):
 
 
 class Python(metaclass=_Words):
-    """Words of the table of functions of Python."""
+    """Words of the table of what a process has once: functions of Python, and the record of ``Exclusion``."""
 
     SAVE_THREAD = 0
     RESTORE_THREAD = 1
     CHECK_SIGNALS = 2
+    EXCLUSION = 3
+
+
+class Exclusion(metaclass=_Words):
+    """Words of the record by which launches keep off each other's sums: see ``codegen/locked_sums.py``. From LOCKS on,
+    each lock has a line of its own."""
+
+    SWAPPING = 0  # workers whose blocks update memory by atomic instructions
+    LOCKING = 8  # workers whose blocks only update it where they have a lock
+    LOCKS = 16
 
 
 @functools.cache
 def named_words() -> dict[str, int]:
     """The words of all these records by their names in texts, such as ``field_total``."""
-    records = Field, Worker, Team, Watch, Cancellation, Python
+    records = Field, Worker, Team, Watch, Cancellation, Python, Exclusion
     return {f"{r.__name__}_{name}".lower(): word for r in records for name, word in words_of(r).items()}
 
 
+LOCKS, LOCK_WORDS = 1024, 8  # each on a line of its own
+EXCLUSION_WORDS = Exclusion.LOCKS + LOCKS * LOCK_WORDS
+LOCKED_BYTES = 1 << 14  # of memory that follow each other have one lock; others may have the same
 PYTHON_FUNCTIONS = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals")  # in this order
 WORKER_BYTES = 8 * len(Worker)  # of a record of a thread: no two share a cache line, nor a pair of them
 BETWEEN_BLOCKS = -1

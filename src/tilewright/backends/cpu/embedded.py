@@ -34,12 +34,13 @@ def _shared() -> str:
 
 
 def embedded(
-    name: str, address: int, scratch_bytes: int, block_work: int | None, printer: int, *, ranges: bool
+    name: str, address: int, scratch_bytes: int, block_work: int | None, printer: int, python: int, *, ranges: bool
 ) -> Embedded:
     """The function ``i64 @name(ptr values, i64 x, i64 y, i64 z, i64 stream, i64 threads, ptr schedule, ptr pool)``.
 
-    ``address`` is that of machine code which takes blocks until none is left; with ``ranges``, each thread begins with
-    blocks of its own (``codegen/drivers.ll``). The result is 0, or the number of the ``assert`` that failed, from 1.
+    ``address`` is that of machine code which takes blocks until none is left, ``python`` that of a table as
+    ``context.Python`` describes; with ``ranges``, each thread begins with blocks of its own (``codegen/drivers.ll``).
+    The result is 0, or the number of the ``assert`` that failed, from 1.
     """
     body = Body()
     context = body.stack(f"[{len(Field)} x i64]", 64)
@@ -50,7 +51,8 @@ def embedded(
     count = body.let(f"select i1 {small}, i64 1, i64 {wanted}")
     chunks = body.let(f"udiv i64 {total}, {body.let(f'mul i64 {count}, {CHUNKS_PER_THREAD}')}")
     chunk = body.let(f"select i1 {body.let(f'icmp eq i64 {chunks}, 0')}, i64 1, i64 {chunks}")
-    for i, word in enumerate(launch_record(total, chunk, ("%x", "%y", "%z"), "0", printer=str(printer))):
+    record = launch_record(total, chunk, ("%x", "%y", "%z"), "0", printer=str(printer), python=str(python))
+    for i, word in enumerate(record):
         body.store("i64", word, context, 8 * i)
     others = body.let(f"sub i64 {count}, 1")
     numbers = f"i64 {scratch_bytes}, i64 {others}, i64 {int(ranges)}"

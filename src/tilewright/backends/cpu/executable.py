@@ -38,6 +38,7 @@ from tilewright.backends.cpu.context import (
     blocks_together,
     launch_record,
 )
+from tilewright.backends.cpu.exclusion import EXCLUSION
 from tilewright.backends.cpu.options import Options
 from tilewright.backends.cpu.parallel import BlockLocations, Context, ParallelLaunch
 from tilewright.backends.launch_arguments import LaunchArguments, ListTable
@@ -58,7 +59,7 @@ _LOOK = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2)
 # Without what describes a failure, which is not used.
 _CONTEXT = struct.Struct(f"={Field.FAILED_ELEMENT}q")
 _PYTHON = (ctypes.c_void_p * len(Python))(
-    *(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS)
+    *(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS), EXCLUSION
 )
 PYTHON = ctypes.addressof(_PYTHON)
 _WORKER = ctypes.c_int64 * len(Worker)
@@ -206,9 +207,9 @@ class CpuExecutable:
         if self.compiled.may_spin:
             raise ValueError("its blocks wait for each other, which needs more threads than another program may lend")
         address, compiled = self._native.address(SYMBOL), self.compiled
-        work, printer = compiled.block_work, self._print_address
+        given = self._scratch_bytes, compiled.block_work, self._print_address, PYTHON
         embedded = on_demand.module("embedded").embedded
-        made: native.Embedded = embedded(name, address, self._scratch_bytes, work, printer, ranges=self._simple)
+        made: native.Embedded = embedded(name, address, *given, ranges=self._simple)
         sites = self.lowered().sites if compiled.may_fail else ()
         messages = tuple(f"{op.loc}: {getattr(op, 'message', '') or 'it is false'}" for op in sites)
         return made._replace(messages=messages, kept=(self,))

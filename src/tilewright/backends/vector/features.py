@@ -22,7 +22,6 @@ class HostFeatures(NamedTuple):
     dot_byte_tiles: bool = False  # the same in the tile registers of AMX
     dot_bfloat: bool = False  # sums of two products of bfloat16, likewise; takes subnormal numbers as zeros
     dot_bfloat_tiles: bool = False  # the same in tile registers
-    wide_swap: bool = False  # compare-and-swap of 16 bytes
 
     @staticmethod
     def of(triple: str, features: Mapping[str, bool]) -> HostFeatures:
@@ -38,5 +37,4 @@ class HostFeatures(NamedTuple):
             slow_division=wide and not features.get("sse4a"),  # which AMD's processors have
             bfloat=bool(features.get("avx512bf16")),
             dot_bytes=bool(features.get("avx512vnni")),
-            wide_swap=bool(features.get("cx16")),
         )

@@ -14,15 +14,14 @@ from llvmlite import ir
 from tilewright.backends.branches import phi_of
 from tilewright.backends.cpu.codegen import index, lanes, pointers, polls, views
 from tilewright.backends.cpu.codegen.elements import Element, Elements
-from tilewright.backends.cpu.codegen.fetch_ahead import LINE, cache_of, copied_tiles, fetch, prefetch
+from tilewright.backends.cpu.codegen.fetch_ahead import LINE, cache_of, copied_tiles, fetch
 from tilewright.backends.cpu.codegen.groups import bind_results
-from tilewright.backends.cpu.codegen.index import as_value
+from tilewright.backends.cpu.codegen.locked_sums import LockedSums, goes_by_locks
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.codegen.position import Coord, Position
 from tilewright.backends.cpu.codegen.state import State, storage_bytes
 from tilewright.backends.cpu.codegen.views import LaneAddresses, ViewAccess
 from tilewright.backends.vector import storage_type
-from tilewright.backends.vector.types import I1, I32, I64
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind, MemoryOrder, MemoryScope
@@ -31,7 +30,6 @@ from tilewright.ir.ops.loops import LoopNest
 
 # What a failed compare-and-swap, which only loads, may order.
 _FAILURE = {"monotonic": "monotonic", "acquire": "acquire", "release": "monotonic", "acq_rel": "acquire"}
-_LINES_AHEAD = 4  # what neighbours are added to is fetched: a line is there after as long as it takes to add to two
 _UNROLL, _LONGEST_UNROLL = 4, 16  # elements per iteration; where a line of the next tile is fetched in each
 
 # How a loop over elements finds address and mask (None: always) of one.
@@ -54,18 +52,16 @@ def _instruction(dtype: DType, kind: AtomicKind) -> str | None:
     return f"{'u' if unsigned else ''}{kind.value}"
 
 
-def _bits_type(dtype: DType, count: int | None = None) -> ir.IntType:
-    return ir.IntType(8 * storage_bytes(dtype) * (count or 1))
+def _bits_type(dtype: DType) -> ir.IntType:
+    return ir.IntType(8 * storage_bytes(dtype))
 
 
-def _to_bits(
-    state: State, builder: ir.IRBuilder, dtype: DType, register: ir.Value, count: int | None = None
-) -> ir.Value:
-    return builder.bitcast(state.emitter(builder, count).to_storage(dtype, register), _bits_type(dtype, count))
+def _to_bits(state: State, builder: ir.IRBuilder, dtype: DType, register: ir.Value) -> ir.Value:
+    return builder.bitcast(state.emitter(builder).to_storage(dtype, register), _bits_type(dtype))
 
 
-def _from_bits(state: State, builder: ir.IRBuilder, dtype: DType, bits: ir.Value, count: int | None = None) -> ir.Value:
-    return state.emitter(builder, count).to_register(dtype, builder.bitcast(bits, storage_type(dtype, count)))
+def _from_bits(state: State, builder: ir.IRBuilder, dtype: DType, bits: ir.Value) -> ir.Value:
+    return state.emitter(builder).to_register(dtype, builder.bitcast(bits, storage_type(dtype)))
 
 
 def _rmw(state: State, dtype: DType, op: memory.AtomicRmw | memory.AtomicView) -> Access:
@@ -109,26 +105,18 @@ def _combined(
 
 
 def _add_by_swap(
-    state: State,
-    builder: ir.IRBuilder,
-    dtype: DType,
-    pointer: ir.Value,
-    value: ir.Value,
-    ordering: str,
-    count: int | None = None,
+    state: State, builder: ir.IRBuilder, dtype: DType, pointer: ir.Value, value: ir.Value, ordering: str
 ) -> ir.Value:
-    """Atomic addition of floats, or ``count`` neighbours: rounded as ``add`` rounds, and repeated until no other thread
-    interferes."""
-    bits = _bits_type(dtype, count)
-    first = _seen(builder, pointer, bits.width // 8)
+    """Atomic addition of floats: rounded as ``add`` rounds, and repeated until no other thread interferes."""
+    bits = _bits_type(dtype)
+    first = builder.load_atomic(pointer, "monotonic", storage_bytes(dtype), typ=bits)
     before, loop = builder.block, builder.append_basic_block("swap")
     after = builder.append_basic_block("swapped")
     builder.branch(loop)
     builder.position_at_end(loop)
     seen = builder.phi(bits)
-    old = _from_bits(state, builder, dtype, seen, count)
-    total = state.emitter(builder, count).emit("add", dtype, [old, value], {}, dtype)
-    swapped = _to_bits(state, builder, dtype, total, count)
+    old = _from_bits(state, builder, dtype, seen)
+    swapped = _to_bits(state, builder, dtype, _combined(state, builder, dtype, AtomicKind.ADD, old, value))
     found = builder.cmpxchg(pointer, seen, swapped, ordering, _FAILURE[ordering])
     seen.add_incoming(first, before)
     seen.add_incoming(builder.extract_value(found, 0), builder.block)
@@ -137,105 +125,6 @@ def _add_by_swap(
     if state.waits:
         polls.note_change(state, builder, seen, swapped)
     return old
-
-
-def _seen(builder: ir.IRBuilder, pointer: ir.Value, width: int) -> ir.Value:
-    """So many bytes as bits: at most 8 of them at once, which a swap finds out."""
-    if width <= 8:
-        return builder.load_atomic(pointer, "monotonic", width, typ=ir.IntType(8 * width))
-    found: ir.Value = ir.Constant(ir.VectorType(I64, width // 8), ir.Undefined)
-    for k in range(width // 8):
-        place = builder.gep(pointer, [I64(k)], source_etype=I64)
-        found = builder.insert_element(found, builder.load_atomic(place, "monotonic", 8, typ=I64), I32(k))
-    return builder.bitcast(found, ir.IntType(8 * width))
-
-
-def _added_together(state: State, nest: LoopNest, dtype: DType) -> int:
-    """How many neighbours, a line of them, are added to together: where nothing needs what they were."""
-    op = nest.body.ops[-2]
-    if not isinstance(op, (memory.AtomicRmw, memory.AtomicView)) or nest.results or state.waits:
-        return 1
-    swaps = op.kind is AtomicKind.ADD and dtype.is_floating and op.memory_scope is not MemoryScope.BLOCK
-    return LINE // storage_bytes(dtype) if swaps else 1
-
-
-def _add_line(
-    state: State, elements: Elements, dtype: DType, target: Target, added: Value, position: Position, ordering: str
-) -> ir.Value | None:
-    """Add ``added`` at ``position`` to neighbours, by swaps of several where these are aligned and none is masked; what
-    was added. None where these are no neighbours."""
-    at, mask = target(elements, position)
-    if at.step != 1 or at.lanes is None:
-        return None
-    builder, value = elements.nest.builder, elements.vector(elements.at(added, position), at.lanes)
-    address = at.address
-    ahead = builder.add(address, as_value(_LINES_AHEAD * LINE))
-    prefetch(builder, builder.inttoptr(ahead, lanes.POINTER), write=True)
-    count, item, pointer = at.lanes, storage_bytes(dtype), builder.inttoptr(address, lanes.POINTER)
-    every: ir.Value = I1(1)
-    if mask is not None:
-        bits = ir.IntType(count)
-        every = builder.icmp_unsigned("==", builder.bitcast(mask, bits), ir.Constant(bits, (1 << count) - 1))
-
-    def add(widths: Sequence[int]) -> None:
-        if not widths:
-            _add_lanes(state, builder, dtype, pointer, value, mask, ordering)
-            return
-        rest = builder.and_(address, as_value(widths[0] - 1))
-        whole = builder.and_(every, builder.icmp_unsigned("==", rest, as_value(0)))
-        with builder.if_else(whole, likely=True) as (then, orelse):
-            with then:
-                _add_by_swaps(state, builder, dtype, pointer, value, ordering, widths[0] // item)
-            with orelse:
-                add(widths[1:])
-
-    widest = 16 if state.processor.features.wide_swap else 8
-    add([width for width in (16, 8) if item < width <= min(widest, count * item)])
-    return value
-
-
-def _add_by_swaps(
-    state: State,
-    builder: ir.IRBuilder,
-    dtype: DType,
-    pointer: ir.Value,
-    value: ir.Value,
-    ordering: str,
-    count: int,
-) -> None:
-    """Add ``value`` to neighbours, ``count`` a swap. All are looked at first: nothing behind a swap begins before that
-    ends."""
-    bits, swaps = _bits_type(dtype, count), []
-    for at in range(0, value.type.count, count):
-        place = builder.gep(pointer, [I64(at)], source_etype=storage_type(dtype))
-        part, seen = lanes.shuffle(builder, value, range(at, at + count)), _seen(builder, place, bits.width // 8)
-        old = _from_bits(state, builder, dtype, seen, count)
-        total = state.emitter(builder, count).emit("add", dtype, [old, part], {}, dtype)
-        swaps.append((place, part, seen, _to_bits(state, builder, dtype, total, count)))
-    for place, part, seen, total in swaps:
-        found = builder.cmpxchg(place, seen, total, ordering, _FAILURE[ordering])
-        with builder.if_then(builder.not_(builder.extract_value(found, 1)), likely=False):
-            _add_by_swap(state, builder, dtype, place, part, ordering, count)
-
-
-def _add_lanes(
-    state: State,
-    builder: ir.IRBuilder,
-    dtype: DType,
-    pointer: ir.Value,
-    value: ir.Value,
-    mask: ir.Value | None,
-    ordering: str,
-) -> None:
-    """Add the lanes of ``value``, all or those of ``mask``, to neighbours, one after the other."""
-    nest = Nest(builder)
-    lane = as_value(nest.begin(value.type.count))
-    inner = nest.builder
-    place = inner.gep(pointer, [lane], source_etype=storage_type(dtype))
-    one = inner.extract_element(value, lane)
-    chosen = None if mask is None else inner.extract_element(mask, lane)
-    _guarded(inner, chosen, None, lambda: _add_by_swap(state, inner, dtype, place, one, ordering))
-    nest.close()
 
 
 def _cas(state: State, dtype: DType, op: memory.AtomicCas) -> Access:
@@ -297,17 +186,21 @@ def _each(
         elements = Elements(state, loops, masked)
         tiles = [state.accesses[load] for load in ahead]
         unroll = max((min(LINE // storage_bytes(t.dtype), _LONGEST_UNROLL) for t in tiles), default=_UNROLL)
-        copies, together = (min(n, shape[-1]) if shape else 1 for n in (unroll, _added_together(state, nest, dtype)))
+        together = min(sums.most, shape[-1]) if sums else 1
+        copies = min(unroll, together if sums else shape[-1]) if shape else 1
         steps = [max(copies, together) if axis == len(shape) - 1 else 1 for axis in range(len(shape))]
         corner = [Coord(loops.begin(n, step), loops.level) if n > step else Coord() for n, step in zip(shape, steps)]
         for tile in tiles:
             at, first = views.locate(loops, tile, tuple(corner)), tuple(corner)
             fetch(loops.builder, tile, at, first, ahead[tile.op], cache_of(tile))
-        if together > 1:
-            line = _add_line(state, elements, dtype, target, values[0], _side_by_side(corner, together), ordering)
-            if line is not None:
+        if sums is not None:
+            line = _side_by_side(corner, together)
+            at, mask = target(elements, line)
+            if at.step == 1 and at.lanes is not None:
+                sums.add(loops, at, mask, elements.vector(elements.at(values[0], line), at.lanes))
                 loops.close()
-                return line
+                return at.address
+        state.updates = state.updates._replace(swaps=state.updates.swaps or updates)
         if together > copies:
             inner = loops.begin(together, copies)
             corner[-1] = Coord(index.add(loops.builder, corner[-1].base, inner), loops.level)
@@ -324,7 +217,10 @@ def _each(
         loops.close()
         return found
 
-    ordering = _ordering(nest.body.ops[-2])
+    op = nest.body.ops[-2]
+    assert isinstance(op, memory.MemoryOp)
+    updates = not isinstance(op, (memory.Load, memory.LoadView)) and op.memory_scope is not MemoryScope.BLOCK
+    sums = LockedSums(state, dtype, _ordering(op), access) if shape and goes_by_locks(state, op, nest, dtype) else None
     everywhere, ahead = _accessed_everywhere(state, nest), copied_tiles(state, nest, shape)
     if everywhere is None:
         found = loop(True, ahead)
@@ -334,6 +230,8 @@ def _each(
                 loop(False, ahead)
             with orelse:
                 loop(True, {})
+    if sums is not None:
+        sums.end()
     if result is not None and buffer is None:
         state.bind(result, found)
 

@@ -188,6 +188,90 @@ stopped:
   ret i1 true
 }
 
+;; lock
+define internal void @unlock(ptr %held) {
+  %none = icmp eq ptr %held, null
+  br i1 %none, label %done, label %free
+free:
+  store atomic i64 0, ptr %held release, align 8
+  ret void
+done:
+  ret void
+}
+
+; Give the lock `held` back, if there is one, and take another. Whether no block updates memory by atomic instructions: none
+; begins to, then, before this lock is free.
+define internal i1 @lock(ptr %exclusion, ptr %lock, ptr %held) noinline {
+entry:
+  call void @unlock(ptr %held)
+  br label %try
+try:
+  %before = atomicrmw xchg ptr %lock, i64 1 seq_cst
+  %free = icmp eq i64 %before, 0
+  br i1 %free, label %taken, label %busy
+busy:
+  %count = phi i64 [0, %try], [%following, %look]
+  %following = add i64 %count, 1
+  %long = icmp sge i64 %following, $spins
+  br i1 %long, label %yield, label %look
+look:
+  %state = load atomic i64, ptr %lock monotonic, align 8
+  %freed = icmp eq i64 %state, 0
+  br i1 %freed, label %try, label %busy
+yield:
+  call void @wait(i64 0)
+  br label %try
+taken:
+  %swapping.at = getelementptr i64, ptr %exclusion, i64 $exclusion_swapping
+  %swapping = load atomic i64, ptr %swapping.at seq_cst, align 8
+  %alone = icmp eq i64 %swapping, 0
+  ret i1 %alone
+}
+
+;; join
+  call void @count(ptr %context, i64 1)
+
+;; part
+  call void @count(ptr %context, i64 -1)
+
+;; count
+; One more worker, or one less, whose blocks update memory by locks ($exclusion_locking) or by atomic instructions: these
+; begin when no block has a lock that it took before.
+define internal void @count(ptr %context, i64 %change) {
+entry:
+  %table.at = getelementptr i64, ptr %context, i64 $field_python
+  %table = load ptr, ptr %table.at
+  %exclusion.at = getelementptr i64, ptr %table, i64 $python_exclusion
+  %exclusion = load ptr, ptr %exclusion.at
+  %workers.at = getelementptr i64, ptr %exclusion, i64 $workers
+  %before = atomicrmw add ptr %workers.at, i64 %change seq_cst
+  %locking.at = getelementptr i64, ptr %exclusion, i64 $exclusion_locking
+  %locking = load atomic i64, ptr %locking.at seq_cst, align 8
+  %none = icmp eq i64 %locking, 0
+  %locks.too = icmp eq i64 $workers, $exclusion_locking
+  %leaves = icmp slt i64 %change, 0
+  %either = or i1 %none, %locks.too
+  %ready = or i1 %either, %leaves
+  br i1 %ready, label %done, label %look
+look:
+  %number = phi i64 [0, %entry], [%number, %held], [%following, %next]
+  %words = mul i64 %number, $lock_words
+  %lock = add i64 %words, $exclusion_locks
+  %lock.at = getelementptr i64, ptr %exclusion, i64 %lock
+  %state = load atomic i64, ptr %lock.at seq_cst, align 8
+  %free = icmp eq i64 %state, 0
+  br i1 %free, label %next, label %held
+held:
+  call void @wait(i64 0)
+  br label %look
+next:
+  %following = add i64 %number, 1
+  %more = icmp ult i64 %following, $locks
+  br i1 %more, label %look, label %done
+done:
+  ret void
+}
+
 ;; begin
   %budget.at = getelementptr i64, ptr %worker, i64 $worker_budget
   store i64 $budget, ptr %budget.at
@@ -198,12 +282,14 @@ stopped:
   %waited.at = getelementptr i64, ptr %worker, i64 $worker_waited
   store i64 0, ptr %waited.at
   $forget_panels
+  $join
   $enter
   %total.at = getelementptr i64, ptr %context, i64 $field_total
   %total = load i64, ptr %total.at
 
 ;; end
   $leave
+  $part
   store atomic i64 $ended, ptr %waited.at release, align 8
 
 ;; work

@@ -15,6 +15,8 @@ from tilewright.backends.cpu.compiled import CALLER_SYMBOL, SERIAL_SYMBOL, TEAM_
 from tilewright.backends.cpu.context import (
     BETWEEN_BLOCKS,
     ENDED,
+    LOCK_WORDS,
+    LOCKS,
     STUCK,
     STUCK_ITERATIONS,
     WAITS,
@@ -54,44 +56,71 @@ class Drivers(NamedTuple):
 # What the module of a block, with ``run``, calls of the others, and what these call of it, where they lie in modules of
 # their own.
 CALLED = ("attend", "wait")
+_CALLS = {
+    "attend": ir.FunctionType(I1, [POINTER, POINTER, I64, I64]),
+    "wait": ir.FunctionType(ir.VoidType(), [I64]),
+    "lock": ir.FunctionType(I1, [POINTER, POINTER, POINTER]),
+    "unlock": ir.FunctionType(ir.VoidType(), [POINTER]),
+}
 DECLARED = "declare i1 @attend(ptr, ptr, i64, i64)\ndeclare void @wait(i64)\n"
 CALLING = ("block", "run")
 CALLS = "declare i1 @run(ptr, ptr, ptr, ptr, i64, i64, i64)\n"
 
 
 def called_driver(name: str) -> ir.Function:
-    """The function ``attend`` or ``wait``, for calls."""
-    type_ = (
-        ir.FunctionType(I1, [POINTER, POINTER, I64, I64]) if name == "attend" else ir.FunctionType(ir.VoidType(), [I64])
-    )
-    return ir.Function(ir.Module(), type_, name)
+    """A function of ``drivers.ll`` that a block calls."""
+    return ir.Function(ir.Module(), _CALLS[name], name)
+
+
+class Updates(NamedTuple):
+    """How blocks update memory that others update, too."""
+
+    swaps: bool = False  # by atomic instructions
+    locks: bool = False  # by what is none, under a lock
 
 
 def drivers(
-    triple: str, symbol: str, forgets: Sequence[str], weight: int, *, only: bool, spins: bool, fences: bool
+    triple: str,
+    symbol: str,
+    forgets: Sequence[str],
+    weight: int,
+    *,
+    only: bool,
+    spins: bool,
+    fences: bool,
+    updates: Updates,
 ) -> Drivers:
     """What runs the blocks of a kernel, which do so much work each (``weight``). ``symbol`` names the entry point for
     threads that share them, which is the ``only`` one but for the watch, if blocks may wait for each other (``spins``).
     Instructions of their beginning: ``forgets``. ``fences``: blocks store past the caches."""
     run = _text("run", weight=min(weight, BUDGET), waited=_text("waited") if spins else "")
-    return Drivers(f"{run}\n", _others(triple, symbol, tuple(forgets), only=only, spins=spins, fences=fences))
+    run += _text("lock") if updates.locks else ""
+    kind = "swapping" if updates.swaps else "locking" if updates.locks else None
+    others = _others(triple, symbol, tuple(forgets), only=only, spins=spins, fences=fences, counted=kind)
+    return Drivers(f"{run}\n", others)
 
 
 @functools.lru_cache(maxsize=16)
-def _others(triple: str, symbol: str, forgets: tuple[str, ...], *, only: bool, spins: bool, fences: bool) -> str:
-    """``Drivers.others``, which most kernels of a process have in common."""
+def _others(
+    triple: str, symbol: str, forgets: tuple[str, ...], *, only: bool, spins: bool, fences: bool, counted: str | None
+) -> str:
+    """``Drivers.others``, which most kernels of a process have in common; workers are ``counted`` as so updating."""
     processor = next((name for names, name in _PROCESSORS.items() if triple.startswith(names)), "other")
     fence = [_text(f"fence {processor}")] if fences and processor == "x86" else []
+    join, part = (_text(name) if counted else "" for name in ("join", "part"))
     given = {
         "symbol": symbol,
-        "begin": _text("begin", forget_panels=list(forgets), enter=_text(f"enter {processor}")),
-        "end": _text("end", leave=[_text(f"leave {processor}"), *fence]),
+        "begin": _text("begin", forget_panels=list(forgets), enter=_text(f"enter {processor}"), join=join),
+        "end": _text("end", leave=[_text(f"leave {processor}"), *fence], part=part),
         "clock": _UPTIME_RAW if "apple" in triple else _MONOTONIC,
         **(_WINDOWS if "windows" in triple else _POSIX),
     }
     clock = "clock of Windows" if "windows" in triple else "clock"
     names = [f"declare {processor}", clock, "save_thread", "restore_thread", "attend", "work", "kernel"]
-    names += ["wait"] * (spins or not only) + ["watch"] * spins
+    if counted:
+        names.append("count")
+        given["workers"] = named_words()[f"exclusion_{counted}"]
+    names += ["wait"] * (spins or not only or counted is not None) + ["watch"] * spins
     names += [] if only else [CALLER_SYMBOL, SERIAL_SYMBOL, TEAM_SYMBOL]
     return "\n".join([*(_text(name, **given) for name in names), ""])
 
@@ -106,6 +135,8 @@ def _values() -> dict[str, object]:
         **named_words(),
         "watch_words": len(Watch),
         "worker_bytes": WORKER_BYTES,
+        "lock_words": LOCK_WORDS,
+        "locks": LOCKS,
         "between_blocks": BETWEEN_BLOCKS,
         "budget": BUDGET,
         "ended": ENDED,

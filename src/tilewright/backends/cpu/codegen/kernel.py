@@ -33,7 +33,7 @@ from tilewright.backends.cpu.codegen import (
     strips,
     views,
 )
-from tilewright.backends.cpu.codegen.drivers import Drivers, drivers
+from tilewright.backends.cpu.codegen.drivers import Drivers, Updates, drivers
 from tilewright.backends.cpu.codegen.elements import Elements
 from tilewright.backends.cpu.codegen.groups import bind_results, emit_elements, group_of
 from tilewright.backends.cpu.codegen.lanes import POINTER
@@ -97,32 +97,38 @@ def lower(function: Function, processor: Processor, entry: str | None = None, *,
     Raises TileUnsupportedFeatureError, with the location of the op, for what the CPU cannot do.
     """
     form = loop_form(function, processor)
-    module, state = emit_module(form, processor, lines=lines)
+    module, state = emit_module(form, processor, lines=lines, locks=entry is None)
     spins, work = any(may_wait(op) for op in function.walk()), block_work(function)
     given = entry or SYMBOL, forgetting_panels(state.panels), polls.work(form.body)
-    run = drivers(processor.triple, *given, only=bool(entry), spins=spins, fences=state.stores_past_caches)
+    fences, updates = state.stores_past_caches, Updates() if entry else state.updates
+    run = drivers(processor.triple, *given, only=bool(entry), spins=spins, fences=fences, updates=updates)
     return Lowered(text_of(module), run, state.scratch_bytes, spins, work, state.sites, state.polls, state.nests, form)
 
 
-def emit_module(form: Function, processor: Processor, *, lines: bool = False) -> tuple[ir.Module, State]:
-    """The LLVM module with a block of the loop-level ``form``, and what was found out while it was emitted."""
+def emit_module(
+    form: Function, processor: Processor, *, lines: bool = False, locks: bool = True
+) -> tuple[ir.Module, State]:
+    """The LLVM module with a block of the loop-level ``form``, and what was found out while it was emitted. ``locks``:
+    launches know those of the process. Kernels of C++, whose pointers may alias, run beside code that does not."""
     module = ir.Module(form.name)
     module.triple = processor.triple
     block = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4 + [I64]), BLOCK_SYMBOL)
     block.linkage = "internal"
     for argument in block.args[:4]:
         argument.add_attribute("noalias")
-    return module, _block_function(form, block, processor, lines=lines)
+    return module, _block_function(form, block, processor, lines=lines, locks=locks and not form.may_alias)
 
 
-def _block_function(function: Function, llvm_function: ir.Function, processor: Processor, *, lines: bool) -> State:
+def _block_function(
+    function: Function, llvm_function: ir.Function, processor: Processor, *, lines: bool, locks: bool
+) -> State:
     """``block(arguments, context, scratch, worker, number)`` runs one block of the grid."""
     arguments, context, scratch, worker, number = llvm_function.args
     entry = llvm_function.append_basic_block("entry")
     start = llvm_function.append_basic_block("start")
     exit_ = llvm_function.append_basic_block("exit")
     affine = AffineTiles(AnalysisManager(function).get(IntegerRanges))
-    state = State(TextBuilder(start), processor, scratch, context, worker, _emit_block, affine, entry, exit_)
+    state = State(TextBuilder(start), processor, scratch, context, worker, _emit_block, affine, entry, exit_, locks)
     if lines or switch("TILEWRIGHT_DEBUG_INFO"):
         state.lines = SourceLines(llvm_function.module, llvm_function, function, "LineTablesOnly")
         state.lines.locate(state.builder, None)

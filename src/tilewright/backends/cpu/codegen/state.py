@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from llvmlite import ir
 
 from tilewright.backends.cpu.codegen.buffers import Buffer
+from tilewright.backends.cpu.codegen.drivers import Updates
 from tilewright.backends.cpu.codegen.index import Index
 from tilewright.backends.cpu.target import Processor
 from tilewright.backends.native.text_builder import TextBuilder
@@ -59,11 +60,13 @@ class State:
     affine: AffineTiles
     entry: ir.Block
     exit: ir.Block  # where a block that failed goes
+    may_lock: bool  # whether sums may go by locks
     bindings: dict[Value, Binding] = field(default_factory=dict)
     accesses: dict[Op, ViewAccess] = field(default_factory=dict)
     block: Block | None = None  # the one whose ops are being emitted
     scratch_bytes: int = 0  # that each thread needs
     stores_past_caches: bool = False  # whether there are non-temporal stores
+    updates: Updates = Updates()  # that other blocks may make, too
     in_place: dict[Op, InPlace] = field(default_factory=dict)  # of nests that copy what few rows are multiplied with
     panels: list[int] = field(default_factory=list)  # offsets of what blocks leave to those behind them
     polls: list[Op] = field(default_factory=list)  # by the number of their polls
