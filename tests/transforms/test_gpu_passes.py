@@ -5,12 +5,11 @@ from __future__ import annotations
 from support.passes import check
 
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.sink_loads import SinkLoads
-from tilewright.transforms.gpu.tile_splitting import SplitTiles, cluster_size
+from tilewright.transforms.gpu.tile_splitting import divide
 
 HOPPER, AMPERE = parse_target("sm_90"), parse_target("sm_80")
 
@@ -108,13 +107,6 @@ func @f(%p: ptr<f32> = "x".base noalias, %q: ptr<f32> = "y".base noalias) hints 
 """.replace("VIEW", "view<f32,[256],[1],i32>")
 
 
-def test_tiles_are_split_among_the_ctas_of_a_cluster() -> None:
-    whole = parse_function(SPLIT)
-    half = SplitTiles(HOPPER).run(whole)
-    assert print_function(half) == print_function(parse_function(HALVED))
-    assert [AnalysisManager(f).get(cluster_size) for f in (whole, half)] == [1, 2]
-
-
-def test_what_a_pass_is_not_for_is_given_back() -> None:
-    function = parse_function(SPLIT)
-    assert SplitTiles(AMPERE).run(function) is function
+def test_tiles_are_divided() -> None:
+    half = divide(parse_function(SPLIT), 2)
+    assert half.blocks == 2 and print_function(half.function) == print_function(parse_function(HALVED))

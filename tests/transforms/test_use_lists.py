@@ -18,7 +18,6 @@ from tilewright.frontend.python.compile import trace
 from tilewright.ir.core import Function
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.transforms.gpu.lowering import lower_to_gpu
-from tilewright.transforms.gpu.tile_splitting import SplitTiles
 from tilewright.transforms.instrumentation import observed_passes
 from tilewright.transforms.pipelines import optimize, run_passes
 
@@ -36,9 +35,8 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def prepare(function: Function) -> None:
     """All passes before Triton takes over."""
-    split = run_passes(optimize(function), (SplitTiles(HOPPER, unasked=True),))
     for late in (False, True):
-        run_passes(split, passes_to_ttir(HOPPER, sink_loads=late))
+        run_passes(optimize(function), passes_to_ttir(HOPPER, sink_loads=late))
 
 
 def traced(kernel: GeneratedKernel) -> Function:
@@ -63,4 +61,4 @@ def test_products_through_every_pass(seed: int, passes: list[str]) -> None:
     prepare(function)
     with contextlib.suppress(TileUnsupportedFeatureError):
         lower_to_gpu(optimize(function), 4)
-    assert {"split-tiles", "assign-layouts"} <= set(passes)
+    assert {"sink-loads", "assign-layouts"} <= set(passes)

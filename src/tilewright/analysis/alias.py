@@ -1,4 +1,4 @@
-"""What memory an access reaches: arguments of the kernel and local arrays; which stores are to disjoint tiles."""
+"""What memory an access reaches: arguments of the kernel and local arrays."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tilewright.analysis.list_tables import Tables
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import memory
-from tilewright.ir.ops.arith import Add, Bitcast, Sub
+from tilewright.ir.ops.arith import Bitcast
 from tilewright.ir.ops.control import CONTROL_FLOW, incoming
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, ConvertLayout, Splat
-from tilewright.ir.ops.shape import Broadcast, Extract, IntToPtr, Permute, PtrOffset, Reshape, constant_of
+from tilewright.ir.ops.shape import Broadcast, Extract, IntToPtr, Permute, PtrOffset, Reshape
 from tilewright.ir.reachable import are_alike
 from tilewright.ir.types import PartitionViewType, TensorViewType, TileType
 
@@ -142,45 +142,6 @@ def _sources(value: Value, *, computed: bool) -> Sequence[Value] | None:
     return bases if bases and is_address(value) else op.operands
 
 
-def are_disjoint(x: Op, y: Op) -> bool:
-    """Whether the stores ``x`` and ``y``, at the values that there are in one iteration, are to different tiles."""
-    if not isinstance(x, memory.StoreView) or not isinstance(y, memory.StoreView):
-        return False
-    view, other = x.view, y.view
-    type_ = view.type
-    if not isinstance(type_, PartitionViewType) or type_ != other.type or type_.steps != type_.tile_shape:
-        return False
-    return are_alike(view, other) and any(_differ(a, b) for a, b in zip(x.indices, y.indices))
-
-
 def are_same_tile(x: memory.ViewMemoryOp, y: memory.ViewMemoryOp) -> bool:
     """Whether equal positions of both tiles, at the values that there are in one iteration, surely are one element."""
     return x.view.type == y.view.type and are_alike(x.view, y.view) and x.indices == y.indices
-
-
-def _differ(x: Value, y: Value) -> bool:
-    """Whether two numbers differ by a constant, which they may have wrapped around."""
-    (source, offset), (other, distance) = _without_constants(x), _without_constants(y)
-    return x.type == y.type and source is other and (offset - distance) % (1 << x.tile.element.bitwidth) != 0
-
-
-def _without_constants(number: Value) -> tuple[Value | None, int]:
-    """What a constant is added to, if anything, and the sum of all constants."""
-    total = 0
-    while True:
-        own: Any = constant_of(number)
-        if own is not None:
-            return None, total + int(own)
-        op = number.op
-        if not isinstance(op, (Add, Sub)):
-            return number, total
-        left, right = op.lhs, op.rhs
-        added: Any = constant_of(right)
-        if added is not None:
-            total += int(added) if isinstance(op, Add) else -int(added)
-            number = left
-        elif isinstance(op, Add) and (added := constant_of(left)) is not None:
-            total += int(added)
-            number = right
-        else:
-            return number, total

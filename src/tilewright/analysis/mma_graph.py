@@ -14,7 +14,7 @@ from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.gpu.wgmma import Interleave, StageOperand, Wgmma, WgmmaWait
 from tilewright.ir.ops.linear import Mma, MmaOp
-from tilewright.ir.ops.memory import Load, LoadView
+from tilewright.ir.ops.memory import Load
 from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.reachable import operands_within, reachable
 
@@ -121,13 +121,6 @@ def are_independent(groups: Sequence[Sequence[MmaOp]]) -> bool:
     return not any(depends(later, op) for group in groups for op, later in combinations(group, 2))
 
 
-def live_accumulators(loop: For) -> int:
-    """The elements of all results of the MMA ops of ``loop``, but those that others add to."""
-    found = mma_ops(loop)
-    added = {op.acc for op in found}
-    return sum(op.results[0].tile.size for op in found if op.results[0] not in added)
-
-
 def live_sums(mmas: Sequence[MmaOp], ops: Sequence[Op] = ()) -> int:
     """The elements of what the MMA ops of a block give, and of what is computed from that element by element, up to the
     next MMA op, as far as it is needed at the same time; with the ``ops`` of the block in another order, in that."""
@@ -143,15 +136,6 @@ def live_sums(mmas: Sequence[MmaOp], ops: Sequence[Op] = ()) -> int:
     return int(max_live(lives))
 
 
-def is_recurrent(loop: For) -> bool:
-    """Whether MMA ops read accumulators that ``loop`` carries: its iterations are the steps of a long way, for few
-    blocks."""
-    found = mma_ops(loop)
-    accumulators = {arg for arg, value in zip(loop.carried, loop.next_values) if value.op in found}
-    factors = (v for op in found for v in (op.x, op.y))
-    return any(v in accumulators for v in reachable(factors, lambda v: () if v.op is None else v.op.operands))
-
-
 def is_factor(value: Value, through: tuple[type[Op], ...] = (Permute, Reshape)) -> bool:
     """Whether ``value`` only goes to MMA ops, as one of their factors, and ``through`` these ops at most."""
     return bool(value.users) and all(
@@ -160,17 +144,3 @@ def is_factor(value: Value, through: tuple[type[Op], ...] = (Permute, Reshape)) 
         or (isinstance(op, through) and is_factor(op.result, through))
         for op in value.users
     )
-
-
-def loaded_bytes(loop: For) -> int:
-    """What one iteration of ``loop`` loads."""
-    return _bytes(loop.body.ops)
-
-
-def loaded_before(function: Function) -> int:
-    """What is loaded outside of loops, and stays in shared memory where MMA ops read it."""
-    return _bytes(function.body.ops)
-
-
-def _bytes(ops: Sequence[Op]) -> int:
-    return sum(op.results[0].tile.bytes for op in ops if isinstance(op, (Load, LoadView)))

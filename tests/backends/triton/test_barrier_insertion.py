@@ -81,32 +81,3 @@ def barrier_of_lists(same: bool) -> bool:
 def test_arrays_of_a_list_may_be_one_array() -> None:
     assert barrier_of_lists(same=True)
     assert not barrier_of_lists(same=False)
-
-
-@ct.kernel
-def two_stores(a, out, other, n, KIND: ct.Constant[int]):
-    """The second store of an iteration: at a tile beside the first, at that of the first, at one below it, at any, in
-    another array."""
-    x = ct.load(a, (0, 0), (64, 64))
-    j = n * 3
-    for i in range(n):
-        ct.store(out, (i, j), x)
-        if KIND == 0:
-            ct.store(out, (i, j + 2), x)
-        elif KIND == 1:
-            ct.store(out, (i, 3 * n), x)
-        elif KIND == 2:
-            ct.store(out, (i - 1, j), x)
-        elif KIND == 3:
-            ct.store(out, (0, i), x)
-        else:
-            ct.store(other, (i, j), x)
-
-
-@pytest.mark.parametrize(("kind", "waits"), [(0, 1), (1, 2), (2, 1), (3, 2), (4, 1)])
-def test_stores_of_the_copy_engine_side_by_side(kind: int, waits: int) -> None:
-    """The first waits for those of the last iteration, the second where it may meet the first."""
-    halves = np.zeros((256, 256), np.float16)
-    function = specialization(two_stores, (halves, halves, halves.copy(), 2, kind), "reference").function
-    text = lower(optimize(function), parse_target("sm_90"), (3, 6)).text
-    assert text.count("cp.async.bulk.wait_group 0") == waits

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from backends.cpu.programs import ProgramMaker
-from backends.triton.compiled_kernels import HALF, PRODUCT_ARGS, compiled, product, product_of_transposed, spills
+from backends.triton.compiled_kernels import PRODUCT_ARGS, compiled, product, spills
 from backends.triton.conftest import TARGETS
 from support.left_operands import clobbered
 
@@ -25,9 +25,7 @@ from tilewright.backends.triton.requirements import version
 from tilewright.cli.demo import EXAMPLES
 from tilewright.cli.files import load_module
 from tilewright.gpu_runtime.artifact import Artifact
-from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
-from tilewright.runtime.launch import specialization
 from tilewright.runtime.launchable import Launchable
 
 pytest.importorskip("triton", reason="the package triton is not installed")
@@ -70,51 +68,9 @@ def test_examples(example_functions: dict[str, Function], target: str) -> None:
         assert not clobbered(artifact.binary.texts.get("PTX", "")), name
 
 
-@ct.kernel
-def attention(q, k, v, out, scale, D: ct.Constant[int], TQ: ct.Constant[int], TK: ct.Constant[int]):
-    head, block = ct.bid(1), ct.bid(0)
-    queries = ct.load(q, (head, block, 0), (1, TQ, D)).reshape((TQ, D))
-    top = ct.full((TQ, 1), -math.inf, ct.float32)
-    total = ct.zeros((TQ, 1), ct.float32)
-    result = ct.zeros((TQ, D), ct.float32)
-    for j in range(k.shape[1] // TK):
-        keys = ct.load(k, (head, 0, j), (1, D, TK), order=(0, 2, 1)).reshape((D, TK))
-        scores = ct.mma(queries, keys, ct.zeros((TQ, TK), ct.float32))
-        new_top = ct.maximum(top, ct.max(scores, axis=1, keepdims=True) * scale)
-        weights = ct.exp2(scores * scale - new_top, flush_to_zero=True)
-        correction = ct.exp2(top - new_top, flush_to_zero=True)
-        total = total * correction + ct.sum(weights, axis=1, keepdims=True)
-        values = ct.load(v, (head, j, 0), (1, TK, D)).reshape((TK, D))
-        result = ct.mma(weights.astype(q.dtype), values, result * correction)
-        top = new_top
-    ct.store(out, (head, block, 0), (result / total).reshape((1, TQ, D)).astype(out.dtype))
-
-
-HEADS = np.zeros((4, 512, 128), np.float16)
-ATTENTION_ARGS = (HEADS, HEADS, HEADS, HEADS, 0.1, 128, 64, 128)
-
-
-def test_hopper_uses_its_matrix_units_and_copy_engine() -> None:
-    artifact = compiled(product, PRODUCT_ARGS, "sm_90")
-    ptx = artifact.binary.texts["PTX"]
-    assert "wgmma.mma_async" in ptx
-    assert "cp.async.bulk.tensor" in ptx
-    assert "mma.sync" not in ptx
-    assert not spills(artifact.binary)
-    assert len(artifact.descriptors) == len(artifact.binary.descriptors) == 3
-
-
-def test_warp_groups_multiply_nothing_in_registers() -> None:
-    """Triton loads these before steps that may still read what was there."""
-    texts = compiled(attention, ATTENTION_ARGS, "sm_90").binary.texts
-    assert "wgmma" not in texts["PTX"] and "mma.sync" in texts["PTX"]
-    assert "MMA ops: by mma.sync, as MMA ops of warp groups are compiled wrongly where a" in texts["compile decisions"]
-
-
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks" / "gpu_kernels.py"
 ROWS, LONG_ROWS = np.empty((64, 4096), np.float16), np.empty((8, 32768), np.float32)
 SQUARE, WIDE_SQUARE = np.empty((2048, 2048), np.float16), np.empty((2048, 2048), np.float32)
-Q = np.empty((1, 2, 512, 128), ml_dtypes.bfloat16)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +82,6 @@ Q = np.empty((1, 2, 512, 128), ml_dtypes.bfloat16)
         ("layer_norm", (ROWS, ROWS[0], ROWS[0], ROWS, 1e-5, 4096, 4096), {"num_warps": 8}),
         ("matmul", (SQUARE, SQUARE, SQUARE, 128, 256, 64, 8, False), {"num_warps": 8, "num_stages": 4}),
         ("matmul", (WIDE_SQUARE, WIDE_SQUARE, WIDE_SQUARE, 128, 128, 32, 8, True), {"num_warps": 8, "num_stages": 4}),
-        ("attention", (Q, Q, Q, Q, 0.1, 2, 128, 128, 128, False), {"num_warps": 8, "num_stages": 2}),
     ],
 )
 def test_benchmark_kernels_do_not_spill(name: str, args: tuple[Any, ...], options: dict[str, int]) -> None:
@@ -136,33 +91,12 @@ def test_benchmark_kernels_do_not_spill(name: str, args: tuple[Any, ...], option
     assert not spills(compiled(vars(module)[name], args, "sm_90", **options).binary)
 
 
-def test_blackwell_uses_its_matrix_units() -> None:
-    ptx = compiled(product, PRODUCT_ARGS, "sm_100").binary.texts["PTX"]
-    assert "tcgen05.mma" in ptx
-    assert "cp.async.bulk.tensor" in ptx
-
-
-def test_ampere_and_amd_have_no_descriptors() -> None:
-    assert "mma.sync" in compiled(product, PRODUCT_ARGS, "sm_80").binary.texts["PTX"]
-    artifact = compiled(product, PRODUCT_ARGS, "gfx942")
-    assert "v_mfma" in artifact.binary.texts["assembly"]
-    assert not artifact.descriptors
-
-
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
-def test_dtypes_of_products_on_hopper(dtype: Any) -> None:
-    a, c = np.zeros((256, 256), dtype), np.zeros((256, 256), np.float32)
-    fast = a.itemsize == 1
-    assert "wgmma.mma_async" in compiled(product_of_transposed, (a, a, c, 64, True, fast), "sm_90").binary.texts["PTX"]
-
-
-def test_a_stride_that_the_copy_engine_cannot_take() -> None:
-    odd = np.zeros((512, 515), ml_dtypes.bfloat16)[:, :512]
-    artifact = compiled(product, (odd, odd, HALF, 128, 128, 64), "sm_90")
-    assert [d.needs_realign for d in artifact.descriptors] == [True, True, False]
-    function = specialization(product, (odd, odd, HALF, 128, 128, 64), "reference").function
-    plain = compile_for(function, parse_target("sm_90"), {}, Constraints(realign=False))
-    assert [d.needs_realign for d in plain.descriptors] == [False]  # the result
+def test_matrix_units() -> None:
+    """Those of warp groups are left alone: ptxas compiles some of their MMA ops wrongly."""
+    for target, instruction in (("sm_80", "mma.sync"), ("sm_90", "mma.sync"), ("sm_100", "tcgen05.mma")):
+        ptx = compiled(product, PRODUCT_ARGS, target).binary.texts["PTX"]
+        assert instruction in ptx and "wgmma" not in ptx and "cp.async.bulk.tensor" not in ptx
+    assert "v_mfma" in compiled(product, PRODUCT_ARGS, "gfx942").binary.texts["assembly"]
 
 
 def test_offsets_inside_a_tile_take_32_bits_only_where_they_fit() -> None:
@@ -180,8 +114,8 @@ def test_offsets_inside_a_tile_take_32_bits_only_where_they_fit() -> None:
         return re.findall(r"tt\.addptr .*, tensor<[x0-9]*x(i\d+)>", text)
 
     x, flat = np.zeros((64, 32), np.float32), np.zeros(2048, np.float32)
-    assert widths(copy, x, flat, flat) == ["i64", "i32", "i32", "i32"]
-    for stride, width in ((1 << 24, ["i32", "i32"]), (1 << 25, ["i32", "i32"]), (1 << 26, ["i64", "i32", "i32"])):
+    assert widths(copy, x, flat, flat) == ["i64", "i32", "i32"]
+    for stride, width in ((1 << 24, ["i32", "i32"]), (1 << 25, ["i32", "i32"]), (1 << 26, ["i64", "i32"])):
         found = widths(strided, np.lib.stride_tricks.as_strided(flat, (64, 32), (4 * stride, 4)), flat)
         assert found == width
 
@@ -258,8 +192,8 @@ def test_the_sign_of_a_zero_is_kept(dtype: Any) -> None:
         compiled(zeros_of_a_sign, (x, x, *c), "sm_90").binary.texts["PTX"] for c in ((0.0, -0.0), (-0.0, 0.0))
     )
     if version() < (3, 8):  # the LLVM of later ones does not
-        assert re.search(r"\bmax\.", plain) and re.search(r"\bmin\.", plain)
-    assert not re.search(r"\b(max|min)\.", kept)
+        assert re.search(r"\bmax\.f", plain) and re.search(r"\bmin\.f", plain)
+    assert not re.search(r"\b(max|min)\.\w*[bf]", kept)
 
 
 def test_artifacts_survive_the_disk_cache() -> None:

@@ -62,8 +62,12 @@ def kernel(x, out, numbers, n):
 
 
 def widths(kernel: Any, arguments: tuple[Any, ...]) -> list[int]:
-    """How many numbers each load reads."""
-    text = kernel.compile_for("sm_90", arguments).stage("PTX")
+    """How many numbers each load reads; none where instructions on other numbers would be compiled wrongly."""
+    try:
+        text = kernel.compile_for("sm_90", arguments).stage("PTX")
+    except ct.TileUnsupportedFeatureError as e:
+        assert "s16x2" in str(e)
+        return []
     return [int(found or 1) for found in re.findall(r"ld\.global\b(?:\.(?!v\d|b\d)\w+)*(?:\.v(\d))?\.b32", text)]
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("triton", reason="the package triton is not installed")
 from backends.triton.compiled_kernels import compiled
 
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends.triton.known_faults import in_integers, in_warp_groups
+from tilewright.backends.triton.known_faults import in_integers
 
 SM_80, SM_90 = parse_target("sm_80"), parse_target("sm_90")
 
@@ -41,41 +41,6 @@ def test_other_instructions() -> None:
 def test_shifts_of_vectors_of_which_not_all_may_be_used() -> None:
     texts = {"llir": "  %1 = shl nuw nsw <2 x i32> %0, <i32 31, i32 5>", "ptx": ""}
     assert in_integers(texts, SM_90, (3, 6)) == "shl of vectors" and in_integers(texts, SM_90, (3, 9)) is None
-
-
-def mma(left: str, right: str, number: int) -> str:
-    return f"\twgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {{%f{number}}}, {left}, {right}, 0, 1, 1, 0, 1;"
-
-
-def warp_groups(ptx: str, ttgir: str = "") -> str | None:
-    return in_warp_groups({"ttgir": ttgir, "ptx": ptx})
-
-
-def test_mma_ops_of_warp_groups() -> None:
-    first, same, other, fence = (
-        mma("%rd1", "%rd2", 1),
-        mma("%rd1", "%rd2", 2),
-        mma("%rd1", "%rd3", 3),
-        "\twgmma.fence.sync.aligned;",
-    )
-    assert warp_groups("\n".join([first, other, fence, same])) is None
-    assert warp_groups("\n".join([first, other, same])) == "two MMA ops have the same operands"
-    memory = "!ttg.memdesc<64x16xf16, #shared, #smem>"
-    dot = "    %5 = ttng.warp_group_dot %1, %2, %3 {inputPrecision = 0 : i32}"
-    assert warp_groups("", f"{dot} : {memory} * {memory} -> tensor<64x64xf32, #mma>") is None
-    found = warp_groups(
-        "", f"{dot} : tensor<64x16xf16, #ttg.dot_op<{{opIdx = 0}}>> * {memory} -> tensor<64x64xf32, #mma>"
-    )
-    assert found == "a left operand is in registers"
-
-
-def test_tiles_of_two_layouts_at_one_address() -> None:
-    def descriptor(base: str, layout: int) -> str:
-        return f"\tadd.s64 \t%rd9, {base}, {layout << 32};"
-
-    apart = [descriptor("%rd1", 0x40000040), descriptor("%rd2", 0x40000020), descriptor("%rd1", 0x40000040)]
-    assert warp_groups("\n".join(apart)) is None
-    assert warp_groups("\n".join([*apart, descriptor("%rd1", 0x40000020)])) is not None
 
 
 @ct.kernel

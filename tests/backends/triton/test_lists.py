@@ -27,11 +27,6 @@ def test_tables_are_in_memory(target: str) -> None:
     assert Artifact.from_bytes(artifact.to_bytes()) == artifact
 
 
-def test_warp_groups_multiply_them() -> None:
-    artifact = compile_for(Lists(((256, 256, 256),), (128, 128, 32)).function, parse_target("sm_90"), {})
-    assert "wgmma.mma_async" in artifact.binary.texts["PTX"]
-
-
 def test_a_kernel_that_chooses_between_lists() -> None:
     @ct.kernel
     def one_of_two(a, b, out, flag):

@@ -34,27 +34,6 @@ def test_order_of_memory_operations() -> None:
     assert re.search(r"atom\S*release\S*exch", ptx)
 
 
-@ct.kernel
-def publish(flags, data, out, N: ct.Constant[int]):
-    for i in range(2):
-        ct.store(out, (0, 0), ct.full((64, 64), i, ct.float32))
-    ct.atomic_xchg(flags, 0, 0, memory_order=ct.MemoryOrder.RELEASE)
-    ct.atomic_add(flags, 0, 0, memory_order=ct.MemoryOrder.ACQUIRE)
-    ct.store(out, (0, 1), ct.load(data, (0, 0), (64, 64), allow_tma=True))
-
-
-def test_order_of_the_copy_engine() -> None:
-    """Before it stores to an array again, and before a release, what it stored has arrived; after an acquire it sees
-    what other blocks stored."""
-    args = (np.zeros(1, np.int32), np.zeros((64, 64), np.float32), np.zeros((64, 128), np.float32), 4)
-    lines = compiled(publish, args, "sm_90").binary.texts["TTIR"].splitlines()
-    pattern = re.compile(r"(descriptor_\w+|wait_group|gpu\.barrier|atomic_rmw|fence\.proxy)")
-    kinds = [found.group(1) for line in lines if (found := pattern.search(line))]
-    store, load = ["wait_group", "descriptor_store"], ["gpu.barrier", "fence.proxy", "descriptor_load"]
-    atomics = ["atomic_rmw", "gpu.barrier", "atomic_rmw"]
-    assert kinds == [*store, "wait_group", "gpu.barrier", *atomics, *load, "descriptor_store"]
-
-
 def test_accesses_with_a_memory_order() -> None:
     """A load says its order; a store is an exchange, of the word around it where it is small."""
     wide, narrow = np.zeros(128, np.float32), np.zeros(128, np.int8)

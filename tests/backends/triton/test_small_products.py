@@ -38,29 +38,6 @@ def test_batches_have_the_columns_of_an_instruction(dtype: Any, columns: int) ->
     assert found and all(int(n) >= 8 for n in found)
 
 
-@ct.kernel
-def steps(x, y, out, M: ct.Constant[int], K: ct.Constant[int], N: ct.Constant[int]):
-    total = ct.zeros((M, N), out.dtype)
-    for k in range(ct.num_tiles(y, 0, (K, N))):
-        total = ct.mma(ct.load(x, (0, k), (M, K), order="F"), ct.load(y, (k, 0), (K, N)), total)
-    ct.store(out, (0, 0), total)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "sizes", "described"),
-    [
-        (np.float32, (8, 2, 16), [(2, 16)]),
-        (np.float32, (4, 2, 8), []),
-        (ml_dtypes.bfloat16, (8, 2, 16), []),
-    ],
-)
-def test_the_copy_engine_moves_no_tiles_below_its_alignment(dtype: Any, sizes: Any, described: Any) -> None:
-    m, _, n = sizes
-    total = np.zeros((m, n), np.float32)
-    artifact = compiled(steps, (np.zeros((64, m), dtype), np.zeros((64, n), dtype), total, *sizes), "sm_90")
-    assert [d.block for d in artifact.descriptors] == described
-
-
 def test_descriptors_of_smaller_tiles_are_faults_of_the_compiler() -> None:
     extents, strides = (("c", 64, 1),) * 2, (("c", 64, 1), ("c", 1, 1))
     Descriptor(0, extents, strides, (0, 1), (SMALLEST_BYTES // 32, 16), "f16")

@@ -52,7 +52,7 @@ def test_a_failure_of_the_compiler_leads_to_products_in_registers(monkeypatch: p
     compile_ttir = driver.compile_ttir
 
     def failing(kernel: Any, target: Any, options: Any, **how: Any) -> Any:
-        if options.newest_mma:
+        if options.tensor_memory:
             raise CompilerFailure("it failed; its report is in a file")
         return compile_ttir(kernel, target, options, **how)
 

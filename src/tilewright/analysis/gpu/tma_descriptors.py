@@ -21,7 +21,7 @@ from tilewright.ir.enums import AtomicKind, PaddingMode, RoundingMode
 from tilewright.ir.gpu_parameters import LONGEST, SLICE_EXTENT, SMALLEST_BYTES, Descriptor
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops import memory
-from tilewright.ir.ops.arith import Bitcast, Cast, Mul, Select
+from tilewright.ir.ops.arith import Bitcast, Cast, Mul
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.wgmma import Interleave
 from tilewright.ir.ops.linear import Mma
@@ -32,7 +32,7 @@ _MOST_AXES, _AXES_OF_SLICES = 5, 2  # of a tensor map; more than those of the ar
 _LARGEST_BOX = 256  # elements along an axis: CUDA Driver API, cuTensorMapEncodeTiled, boxDim
 Source = tuple[str, int, int]  # as in ``Descriptor``
 _MOVES = (Reshape, Permute)
-_TOWARD_MMA = frozenset((Reshape, Permute, Interleave, Cast, Bitcast, Mul, Select, Broadcast))
+_TOWARD_MMA = (Reshape, Permute, Interleave, Broadcast, Cat)
 
 
 class Slice(NamedTuple):
@@ -64,19 +64,16 @@ class LoweringPlan:
         return [*access.indices, *([] if cell is None or cell.first is None else [cell.first])]
 
 
-def plan_lowering(
-    function: Function, target: GpuTarget, descriptors: bool, realign: bool, chosen: bool = False
-) -> LoweringPlan:
-    """Decisions about ``function``. ``descriptors`` allows tensor descriptors, ``realign`` those of copies, for arrays
-    that are only read and that an MMA loop reads, ``chosen`` those of parts of arrays and of arrays of lists, which the
-    kernel chooses."""
+def plan_lowering(function: Function, target: GpuTarget, realign: bool) -> LoweringPlan:
+    """Decisions about ``function``. ``realign`` allows descriptors of copies, for arrays that are only read and that an
+    MMA loop reads."""
     analyses = AnalysisManager(function)
     roots, facts = analyses.get(AliasAnalysis), analyses.get(IntegerRanges)
     plan = LoweringPlan(roots.tables)
-    if target.has_tma and descriptors:
-        _describe(plan, function, roots, target, facts, realign=realign, chosen=chosen)
+    if target.has_tma:
+        _describe(plan, function, roots, target, facts, realign)
         _leave_to_threads(plan, function, roots)
-        if target.has_wgmma or (chosen and target.has_tensor_memory):
+        if target.has_wgmma or target.has_tensor_memory:
             _round_operands(plan)
     return plan
 
@@ -92,34 +89,27 @@ def _leave_to_threads(plan: LoweringPlan, function: Function, roots: AliasAnalys
 
 
 def _describe(
-    plan: LoweringPlan,
-    function: Function,
-    roots: AliasAnalysis,
-    target: GpuTarget,
-    facts: IntegerRanges,
-    *,
-    realign: bool,
-    chosen: bool,
+    plan: LoweringPlan, function: Function, roots: AliasAnalysis, target: GpuTarget, facts: IntegerRanges, realign: bool
 ) -> None:
     """Find the accesses by descriptors."""
     params = {value: i for i, value in enumerate(function.body.args)}
     read, written = roots.accessed(function.walk())
     apart = roots.accessed(op for op in function.walk() if not isinstance(op, memory.AtomicView))
-    ordered = not chosen or any(op.memory_order in (*ACQUIRES, *RELEASES) for op in function.ops_of(memory.MemoryOp))
+    ordered = any(op.memory_order in (*ACQUIRES, *RELEASES) for op in function.ops_of(memory.MemoryOp))
     mixed = read & written
     if roots.shared is not None and roots.shared in written:
         mixed.add(roots.shared)
     for op in function.walk():
-        if not isinstance(op, memory.ViewMemoryOp) or not _wants_descriptor(op, target, chosen=chosen):
+        if not isinstance(op, memory.ViewMemoryOp) or not _wants_descriptor(op, target):
             continue
         root, adds = roots.underlying_object(op.view), isinstance(op, memory.AtomicView)
         if may_alias(root, set().union(*apart) if adds else mixed) or (adds and ordered):
             continue  # the TMA unit is not ordered with plain accesses
         may_realign = realign and isinstance(op.parent, For) and root not in written | mixed and None not in written
-        view = memory.array_view(op.view) if chosen else None
+        view = memory.array_view(op.view)
         part = None if view is None else _slice(view, params)
         found = descriptor(op, params, plan.tables, facts, target, may_realign=may_realign, part=part)
-        if found is not None and (chosen or not found.listed):
+        if found is not None:
             if part is not None:
                 plan.slices[op] = part
             plan.descriptors[op] = found
@@ -159,7 +149,7 @@ def _only_multiplied(value: Value) -> bool:
     )
 
 
-def _wants_descriptor(op: memory.ViewMemoryOp, target: GpuTarget, *, chosen: bool) -> bool:
+def _wants_descriptor(op: memory.ViewMemoryOp, target: GpuTarget) -> bool:
     if isinstance(op, memory.AtomicView):
         return op.kind is AtomicKind.ADD and op.value.tile.element is float32 and _is_large(op.value)
     assert isinstance(op, (memory.LoadView, memory.StoreView))
@@ -168,17 +158,16 @@ def _wants_descriptor(op: memory.ViewMemoryOp, target: GpuTarget, *, chosen: boo
         return False
     if isinstance(op, memory.StoreView):
         return hint is True or (_is_large(op.value) and not _is_transposed(op, target))
-    beside = chosen and op.parent is None and _is_large(op.results[0])
-    return hint is True or beside or _reaches_mma(op.results[0], computed=chosen)
+    beside = op.parent is None and _is_large(op.results[0])
+    return hint is True or beside or _reaches_mma(op.results[0])
 
 
-def _reaches_mma(value: Value, *, computed: bool) -> bool:
-    """Whether an MMA op multiplies ``value``, or what is ``computed`` from it, element by element."""
+def _reaches_mma(value: Value) -> bool:
+    """Whether an MMA op multiplies ``value``, or what is computed from it, element by element."""
     for op in value.users:
         if isinstance(op, Mma) and op.acc is not value:
             return True
-        through = type(op) in _TOWARD_MMA or (computed and (op.spec.elementwise or isinstance(op, Cat)))
-        if through and _reaches_mma(op.results[0], computed=computed):
+        if (op.spec.elementwise or isinstance(op, _TOWARD_MMA)) and _reaches_mma(op.results[0]):
             return True
     return False
 

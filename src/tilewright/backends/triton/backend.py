@@ -9,16 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
-from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.triton import resources
 from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks
-from tilewright.backends.triton.heuristics import SHALLOW, choose, depths_of_few_blocks
+from tilewright.backends.triton.heuristics import choose
+from tilewright.backends.triton.options import Options
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resource_usage import resource_usage
-from tilewright.backends.triton.ttir.kernel import lower
+from tilewright.backends.triton.ttir.kernel import TtirKernel, lower
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.abi import formats_of
-from tilewright.gpu_runtime.artifact import Artifact
+from tilewright.gpu_runtime.artifact import Artifact, GpuBinary
 from tilewright.gpu_runtime.backend import DriverBackend
 from tilewright.gpu_runtime.constraints import Constraints, compile_under, render_reasons
 from tilewright.ir.core import Function, Op
@@ -32,7 +32,6 @@ from tilewright.transforms.expand_views import ExpandViews
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.sink_loads import SinkLoads
-from tilewright.transforms.gpu.tile_splitting import SplitTiles, cluster_size
 from tilewright.transforms.lower_mma_scaled import LowerMmaScaled
 from tilewright.transforms.lower_packing import LowerPacking
 from tilewright.transforms.pipelines import optimize, run_passes
@@ -87,64 +86,50 @@ def _attempt(
     function: Function, target: GpuTarget, options: Mapping[str, Any], how: Constraints, reasons: Sequence[str]
 ) -> Artifact:
     """``function`` compiled as ``how`` says; ``reasons`` are why it was not compiled otherwise."""
-    descriptors, stages = how.descriptors, how.stages
-    # First: all that follows depends on the sizes of tiles. Without descriptors others launch it.
-    part = run_passes(optimize(function), (SplitTiles(target, unasked=descriptors),))
-    blocks = AnalysisManager(part).get(cluster_size)
-    optimized = run_passes(part, passes_to_ttir(target, sink_loads=how.sink_loads))
+    tile_ir = optimize(function)
+    optimized = run_passes(tile_ir, passes_to_ttir(target, sink_loads=how.sink_loads))
     chosen = choose(optimized, target, options)
-    chosen = replace(chosen, num_ctas=blocks, num_stages=stages or chosen.num_stages)
-    kernel = lower(optimized, target, version(), how)
+    kernel = lower(optimized, target, version(), hide_divisibility=how.hide_divisibility)
     try:
         resources.check_registers(optimized, target, chosen.num_warps)
         resources.check_shared(optimized, target)
         resources.check_length(optimized)
         made = compile_with_fallbacks(kernel, target, chosen, options)
     except resources.OutOfRegisters as e:
-        raise _of_part(resources.too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e), blocks) from e
+        raise resources.too_many_registers(optimized, chosen.num_warps, chosen.maxnreg, e) from e
     except resources.OutOfSharedMemory as e:
         if not how.sink_loads:
             why = f"the tiles need {e.needed} bytes of shared memory, so loads wait for their use"
             raise how.but(why, sink_loads=True) from e
-        raise _of_part(resources.too_much_shared(optimized, e.needed, target.shared_memory), blocks) from e
-    except TileError as e:
-        if isinstance(e, resources.AnalysisFailure) and not how.hide_divisibility:
-            raise how.but(
-                "an analysis of Triton fails on indices, so it knows less about them", hide_divisibility=True
-            ) from e
-        _of_part(e, blocks)
-        raise
-    binary = made.binary
-    if made.failed and target.has_tensor_memory:
+        raise resources.too_much_shared(optimized, e.needed, target.shared_memory) from e
+    except resources.AnalysisFailure as e:
+        if how.hide_divisibility:
+            raise
+        why = "an analysis of Triton fails on indices, so it knows less about them"
+        raise how.but(why, hide_divisibility=True) from e
+    if made.failed:
         slower = "It compiles without tensor memory, whose MMA ops are slower."
         warnings.warn(f"{function.name}(): {made.failed}. {slower}", RuntimeWarning, stacklevel=3)
-    deeper = (0, 0)
-    if not (stages or "num_stages" in options):
-        deeper = depths_of_few_blocks(optimized, target, made.options.num_stages, binary.shared_bytes)
-        if made.options.num_stages == SHALLOW and deeper[0] and 2 * binary.shared_bytes > target.shared_memory:
-            why = f"no second block fits beside one, so loads are pipelined in {deeper[0]} stages"
-            raise how.but(why, stages=deeper[0])
-    decisions = _decisions(made, function, target, deeper) + render_reasons(reasons)
-    return _artifact(part, optimized, made, decisions, target, deeper)
+    decisions = _decisions(made, function, target) + render_reasons(reasons)
+    return _artifact(tile_ir, optimized, kernel, made.binary, decisions, target)
 
 
 def passes_to_ttir(target: GpuTarget, *, sink_loads: bool) -> tuple[Pass, ...]:
     """The passes that do not depend on the number of warps, and why in this order."""
     return (
-        LowerReports(),  # after the split, which leaves alone what reports; it makes accesses like others
+        LowerReports(),
         LowerMmaScaled(),
         LowerPacking(),
-        ExpandViews(),  # so that no control flow of TTIR carries a view
-        ContractFma(target),  # after the split, which looks for MMA ops; before what counts ops
+        ExpandViews(),  # so that no control flow carries a view
+        ContractFma(target),
         *([SinkLoads()] if sink_loads else []),  # last of those that move loads
     )
 
 
 def _artifact(
-    part: Function, optimized: Function, made: Any, decisions: str, target: GpuTarget, depths: tuple[int, ...]
+    tile_ir: Function, optimized: Function, kernel: TtirKernel, binary: GpuBinary, decisions: str, target: GpuTarget
 ) -> Artifact:
-    """What launches need of a kernel, which each block runs a ``part`` of, and the texts of its stages."""
-    kernel, binary = made.kernel, made.binary
+    """What launches need of a kernel, and the texts of its stages."""
     texts = {
         "optimized Tile IR": print_function(optimized),
         "TTIR": kernel.text,
@@ -152,19 +137,11 @@ def _artifact(
         "compile decisions": decisions,
         "resources": "".join(f"{what}: {n}\n" for what, n in resource_usage(binary, target).items()),
     }
-    binary = replace(binary, texts=texts, num_ctas=AnalysisManager(part).get(cluster_size))
-    reports, local = bool(sites(part)), local_bytes(part)
-    formats = (*formats_of(part), *["u64"] * (reports + (local > 0)))
-    hidden = _hidden(binary.texts, len(formats) + len(kernel.descriptors))
+    reports, local = bool(sites(tile_ir)), local_bytes(tile_ir)
+    formats = (*formats_of(tile_ir), *["u64"] * (reports + (local > 0)))
+    hidden = _hidden(texts, len(formats))
     tables = tuple(table_parameters(optimized))
-    return Artifact(binary, formats, kernel.descriptors, hidden, reports, local, tables, depths=depths)
-
-
-def _of_part(error: TileError, blocks: int) -> TileError:
-    """``error``, which is about a kernel of which ``blocks`` blocks have a part each."""
-    if blocks > 1:
-        error.message += f". Its tiles are parts of those of the kernel, divided among {blocks} blocks"
-    return error
+    return Artifact(replace(binary, texts=texts), formats, (), hidden, reports, local, tables)
 
 
 _WITH_LATENCY = (Load, LoadView, Store, StoreView)
@@ -177,44 +154,30 @@ def _hidden(texts: Mapping[str, str], declared: int) -> int:
     return max(after.partition(")")[0].count(".param ") - declared, 0) if found else 2
 
 
-def _decisions(made: CompileResult, function: Function, target: GpuTarget, deeper: tuple[int, int]) -> str:
+def _decisions(made: CompileResult, function: Function, target: GpuTarget) -> str:
     """What was decided for the kernel, and which hints had no effect."""
-    options, kernel = made.options, made.kernel
-    ignored = [
-        f"{name} ({made.unmet})" if name == "occupancy" and made.unmet else name
-        for name in _ignored(made, function, target)
-    ]
+    options = made.options
     lines = [
         f"target: {target.name}",
         f"warps per block: {options.num_warps}",
         f"pipeline stages: {options.num_stages}",
-        *[
-            f"pipeline stages with no more than {count} per SM: {stages}"
-            for count, stages in zip(("one block", "two blocks"), deeper)
-            if stages
-        ],
-        f"CTAs per cluster: {options.num_ctas}",
         f"registers per thread, at most: {options.maxnreg or 'no limit'}",
         *[f"MMA ops: by mma.sync, as {made.failed}"] * bool(made.failed),
-        f"tensor descriptors: {len(kernel.descriptors)}",
-        f"TMA descriptors on re-aligned copies: {sum(d.needs_realign for d in kernel.descriptors)}",
-        f"ignored hints: {', '.join(ignored) or 'none'}",
+        f"ignored hints: {', '.join(_ignored(options, function, target)) or 'none'}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _ignored(made: CompileResult, function: Function, target: GpuTarget) -> list[str]:
+def _ignored(options: Options, function: Function, target: GpuTarget) -> list[str]:
     """The hints that had no effect. Those that ask for what holds anyway are not among them."""
-    options, kernel = made.options, made.kernel
     hints = {name: resolved(value, target) for name, value in function.hints.items()}
     ignored = {
         "opt_level": "opt_level" in hints,
-        "num_ctas": hints.get("num_ctas") not in (None, options.num_ctas),
+        "num_ctas": hints.get("num_ctas") not in (None, 1),
         "num_worker_warps": hints.get("num_worker_warps") not in (None, options.num_warps),
-        "occupancy": (hints.get("occupancy") or 1) > 1 and options.maxnreg is None,
+        "occupancy": (hints.get("occupancy") or 1) > 1,
         "latency": any(isinstance(op, _WITH_LATENCY) and op.latency is not None for op in function.walk()),
-        "allow_tma": not kernel.descriptors
-        and any(
+        "allow_tma": any(
             isinstance(op, (LoadView, StoreView)) and resolved(op.allow_tma, target) is True for op in function.walk()
         ),
     }

@@ -30,9 +30,9 @@ _ANALYSES = ("AxisInfo.h", "TritonGPUCoalesce")  # of indices: what Triton says 
 class _Source(ASTSource):  # type: ignore[misc]
     """A TTIR module, for ``triton.compile`` to take through all of its stages."""
 
-    def __init__(self, kernel: TtirKernel, newest_mma: bool) -> None:
+    def __init__(self, kernel: TtirKernel, tensor_memory: bool) -> None:
         self.text = kernel.text
-        self.newest_mma = newest_mma  # how it is compiled, beyond the options of Triton
+        self.tensor_memory = tensor_memory  # how it is compiled, beyond the options of Triton
         self.name = kernel.name
         self.ext = "ttir"
         self.language = Language.TRITON
@@ -42,7 +42,7 @@ class _Source(ASTSource):  # type: ignore[misc]
         self.fn = None
 
     def hash(self) -> str:
-        return hashlib.sha256(f"{self.newest_mma} {self.text}".encode()).hexdigest()
+        return hashlib.sha256(f"tensor memory: {self.tensor_memory} {self.text}".encode()).hexdigest()
 
     def make_ir(self, *args: Any) -> Any:
         with tempfile.TemporaryDirectory() as folder:
@@ -78,13 +78,13 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
 
     OutOfSharedMemory where the tiles do not fit; TileError, naming the file with the details, when the compiler fails.
     """
-    source = _Source(kernel, options.newest_mma)
+    source = _Source(kernel, options.tensor_memory)
     with tempfile.TemporaryFile("w+") as noise:
         try:
             with until_cancelled(
                 settings.output_to(noise),
                 settings.known_by_fingerprint(),
-                settings.newest_mma(options.newest_mma),
+                settings.mma_ops(tensor_memory=options.tensor_memory),
                 settings.without_buffer_atomics(),
             ):
                 compiled = triton.compile(source, target=triton_target(target), options=_options(options, target))
@@ -104,21 +104,19 @@ def compile_ttir(kernel: TtirKernel, target: GpuTarget, options: Options) -> Gpu
         code=binary,
         symbol=m.name,
         threads=target.warp_size * getattr(m, "num_warps", options.num_warps),
-        num_ctas=getattr(m, "num_ctas", 1),
+        num_ctas=1,
         shared_bytes=m.shared,
-        descriptors=tuple(dict(d) for d in getattr(m, "tensordesc_meta", None) or ()),
+        descriptors=(),
         texts=texts,
     )
 
 
 def _refuse_faults(texts: Mapping[str, Any], target: GpuTarget) -> None:
-    """CompilerFailure for MMA ops, and TileUnsupportedFeatureError for integers, that would be compiled wrongly."""
+    """TileUnsupportedFeatureError for integers that would be compiled wrongly."""
     if (wrong := known_faults.in_integers(texts, target, version())) is not None:
         raise TileUnsupportedFeatureError(
             f"Triton makes {wrong} of this kernel, which is compiled wrongly for {target.name}; use the backend 'gpu'"
         )
-    if target.has_wgmma and (why := known_faults.in_warp_groups(texts)) is not None:
-        raise CompilerFailure(f"MMA ops of warp groups are compiled wrongly where {why}")
 
 
 def _failure(kernel: TtirKernel, target: GpuTarget, options: Options, error: Exception, noise: str) -> TileError:

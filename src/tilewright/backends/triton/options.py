@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Options:
-    """``num_stages`` is how many iterations of a loop have their loads in flight; ``hinted`` says that the hint
-    ``occupancy`` asks for the limit ``maxnreg``; without ``newest_mma`` there are neither MMA ops in tensor memory nor
-    of warp groups."""
+    """``num_stages`` is how many iterations of a loop have their loads in flight, ``maxnreg`` a limit of registers;
+    with ``tensor_memory`` MMA ops have their accumulators there, where there is any."""
 
     num_warps: int = 4
     num_stages: int = 3
-    num_ctas: int = 1
     maxnreg: int | None = None
-    hinted: bool = False
-    newest_mma: bool = True  # where there are any
-
-    def unlimited(self) -> Options:
-        """These options with as many registers as there are."""
-        return replace(self, maxnreg=None, hinted=False)
+    tensor_memory: bool = True
 
     def checked(self) -> Options:
         """ValueError for what no GPU has."""

@@ -13,13 +13,11 @@ from tilewright.system.elf import sections
 # Attributes of ``.nv.info``. Each is a symbol and a number.
 _REGISTERS, _STACK = 0x2F, 0x12
 
-_SPILLED = "bytes of stack and spilled registers per thread"
-
 # What the metadata of AMD's assembly calls them.
 _AMD = {
     "registers per thread": "vgpr_count",
     "scalar registers per wave": "sgpr_count",
-    _SPILLED: "private_segment_fixed_size",
+    "bytes of stack and spilled registers per thread": "private_segment_fixed_size",
     "spilled registers": "vgpr_spill_count",
 }
 
@@ -37,15 +35,10 @@ def resource_usage(binary: GpuBinary, target: GpuTarget) -> dict[str, int]:
             if attribute in numbers:
                 numbers[attribute] = max(numbers[attribute], struct.unpack_from("<I", payload, 4)[0])
         found["registers per thread"] = numbers[_REGISTERS]
-        found[_SPILLED] = numbers[_STACK]
+        found["bytes of stack and spilled registers per thread"] = numbers[_STACK]
         return found
     for title, name in _AMD.items():
         number = re.search(rf"\.{name}:\s*(\d+)", binary.texts["amdgcn"])
         if number is not None:
             found[title] = int(number.group(1))
     return found
-
-
-def spilled(binary: GpuBinary, target: GpuTarget) -> int:
-    """How many bytes of memory each thread takes for want of registers, or for arrays of its own."""
-    return resource_usage(binary, target).get(_SPILLED, 0)

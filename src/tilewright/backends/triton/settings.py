@@ -17,7 +17,9 @@ from triton.runtime import cache
 from tilewright.system.environment import changed
 
 TRITON_VERSION: str = triton.__version__
-_WITHOUT = ("DISABLE_MMA_V3", "DISABLE_MMA_V5")  # warp groups, tensor memory: variables of the environment for Triton
+# Variables of the environment for Triton. MMA ops of warp groups, which only Hopper has, ptxas compiles wrongly where
+# a left operand is in registers, two have equal operands, or tiles of two layouts take turns at one address.
+_WITHOUT_WARP_GROUPS, _WITHOUT_TENSOR_MEMORY = "DISABLE_MMA_V3", "DISABLE_MMA_V5"
 
 
 @functools.cache
@@ -56,9 +58,10 @@ def output_to(file: IO[str]) -> Iterator[None]:
         sys.stdout = stdout
 
 
-def newest_mma(used: bool) -> contextlib.AbstractContextManager[None]:
-    """A context in which MMA ops are those of tensor memory and of warp groups only where these are ``used``."""
-    return changed({} if used else dict.fromkeys(_WITHOUT, "1"))
+def mma_ops(*, tensor_memory: bool) -> contextlib.AbstractContextManager[None]:
+    """A context in which MMA ops are never those of warp groups, and of ``tensor_memory`` only if that is used."""
+    without = _WITHOUT_WARP_GROUPS, *([] if tensor_memory else [_WITHOUT_TENSOR_MEMORY])
+    return changed(dict.fromkeys(without, "1"))
 
 
 @contextlib.contextmanager

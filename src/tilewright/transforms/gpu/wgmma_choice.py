@@ -98,7 +98,7 @@ class Options:
 
 def choose(function: Function, options: Options) -> Choice:
     """What is done by wgmma in ``function``, and why other MMA ops are not."""
-    plan = AnalysisManager(function).get(plan_lowering, options.target, True, options.realign, True)
+    plan = AnalysisManager(function).get(plan_lowering, options.target, options.realign)
     mmas = function.ops_of(Mma)
     found: dict[Mma, Operands] = {}
     reasons: list[str] = []

@@ -8,17 +8,13 @@ Loads of a loop may run ahead of all that the loop does, barriers included, up t
 loop that stores to nothing it loads from, and orders no memory (the others are ``unpipelined``). No barrier inside such
 a loop is for them, then: it keeps stores of one iteration from those of another. What was stored before the loop is
 waited for by a barrier before it, not by one before the load.
-
-The TMA unit goes on with its stores while the threads run ahead, and in any order: a store that may hit what an
-earlier one writes, and what tells others that it is written, waits for the TMA unit first. Stores of one iteration to
-tiles side by side do not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilewright.analysis.alias import AliasAnalysis, MemoryObject, are_disjoint, may_alias
+from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
 from tilewright.analysis.memory_dependence import DependenceWalk
 from tilewright.ir.core import Block, Function, Op
 from tilewright.ir.effects import RELEASES, acquires
@@ -30,23 +26,19 @@ from tilewright.ir.ops.memory import MemoryOp
 
 @dataclass
 class Pending:
-    """Accesses since the last barrier, and stores of the TMA unit since threads waited for it."""
+    """Accesses since the last barrier."""
 
     reads: set[MemoryObject] = field(default_factory=set)
     writes: set[MemoryObject] = field(default_factory=set)
     released: bool = True  # nothing since the last barrier that a release would have to wait for
-    tma: set[MemoryObject] = field(default_factory=set)
-    latest: dict[Op, MemoryObject] = field(default_factory=dict)  # those of this iteration, not in ``tma``
 
     def copy(self) -> Pending:
-        return Pending(set(self.reads), set(self.writes), self.released, set(self.tma), dict(self.latest))
+        return Pending(set(self.reads), set(self.writes), self.released)
 
     def merge(self, other: Pending) -> None:
         self.reads |= other.reads
         self.writes |= other.writes
         self.released = self.released and other.released
-        self.tma |= other.tma
-        self.latest |= other.latest
 
     def barrier(self) -> None:
         """Threads have waited for each other."""
@@ -55,31 +47,20 @@ class Pending:
         self.released = True
 
     def in_next_iteration(self, loop: LoopOp) -> Pending:
-        """The values of earlier stores are others then."""
-        return Pending(set(self.reads), set(self.writes), self.released, self.of_tma())
-
-    def of_tma(self) -> set[MemoryObject]:
-        return self.tma | set(self.latest.values())
-
-    def wait(self) -> None:
-        """A wait for the TMA unit."""
-        self.tma.clear()
-        self.latest.clear()
+        """As many: arrays are told apart, not their tiles."""
+        return self.copy()
 
 
 class BarrierInsertion(DependenceWalk[Pending]):
-    """Finds the ops of ``function`` that need a barrier before them, those that wait for the TMA unit (one thread
-    starts the stores ``by_tma``, and only it can wait), and loops whose loads must not run ahead.
+    """Finds the ops of ``function`` that need a barrier before them, and loops whose loads must not run ahead.
 
     Ops for which ``acquires`` holds need a barrier after them.
     """
 
-    def __init__(self, function: Function, roots: AliasAnalysis, by_tma: frozenset[Op] = frozenset()) -> None:
+    def __init__(self, function: Function, roots: AliasAnalysis) -> None:
         super().__init__()
         self._roots = roots
-        self._by_tma = by_tma
         self.barriers: set[Op] = set()
-        self.waits: set[Op] = set()
         self.unpipelined: set[Op] = set()
         self.walk(function.body, Pending())
 
@@ -99,21 +80,14 @@ class BarrierInsertion(DependenceWalk[Pending]):
         order = op.memory_order
         writes = bool(effect & Effect.WRITE)
         releases = order in RELEASES
-        others = {r for other, r in pending.latest.items() if not are_disjoint(op, other)} | pending.tma
-        waits = may_alias(root, others) or (releases and bool(pending.of_tma())) or op in self.waits
-        if waits:
-            self.waits.add(op)
-            pending.wait()
         conflict = may_alias(root, pending.writes) or (writes and may_alias(root, pending.reads))
-        conflict = conflict or (waits and op not in self._by_tma) or (releases and not pending.released)
+        conflict = conflict or (releases and not pending.released)
         if conflict or op in self.barriers:
             self.barriers.add(op)
             pending.barrier()
         if effect & Effect.READ:
             pending.reads.add(root)
-        if writes and op in self._by_tma:
-            pending.latest[op] = root
-        elif writes:
+        if writes:
             pending.writes.add(root)
         pending.released = False
         if acquires(op):
@@ -123,11 +97,7 @@ class BarrierInsertion(DependenceWalk[Pending]):
         """What the loads of ``loop``, which may run ahead to before it, have to wait for."""
         reads = [op for op in loop.body.walk() if isinstance(op, MemoryOp) and op.spec.effect & Effect.READ]
         roots = [self._roots.underlying_object(op.address) for op in reads]
-        waits = loop in self.waits or any(may_alias(root, pending.of_tma()) for root in roots)
-        if waits:
-            self.waits.add(loop)
-            pending.wait()
-        if waits or loop in self.barriers or any(may_alias(root, pending.writes) for root in roots):
+        if loop in self.barriers or any(may_alias(root, pending.writes) for root in roots):
             self.barriers.add(loop)
             pending.barrier()
 

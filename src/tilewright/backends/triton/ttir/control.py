@@ -16,12 +16,10 @@ from tilewright.analysis.trip_counts import max_trip_count
 from tilewright.backends.triton.ttir.shape import zero
 from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import TensorType, Val, types
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Op
 from tilewright.ir.dtypes import DType
 from tilewright.ir.effects import has_early_exit
 from tilewright.ir.ops.control import Continue, For, If, Loop, Yield
-from tilewright.ir.ops.linear import Mma
-from tilewright.ir.ops.shape import constant_of
 
 Lower = Callable[[Op], None]
 
@@ -116,7 +114,8 @@ class ControlFlow:
             s.w.loc = op.loc
             if op.spec.terminator:
                 return frame.leave(s, op)
-            self._wait(op)
+            if op in s.ordering.barriers:
+                s.w.located("gpu.barrier")
             if isinstance(op, If) and has_early_exit(op):
                 return self._jumping_if(op, ops, i + 1, frame)
             if type(op) in self._structured:
@@ -124,14 +123,6 @@ class ControlFlow:
             else:
                 self.lower(op)
         raise AssertionError("a block without a terminator")
-
-    def _wait(self, op: Op) -> None:
-        """What ``op`` waits for."""
-        w, ordering = self.s.w, self.s.ordering
-        if op in ordering.waits:
-            w.instruction("cp.async.bulk.wait_group 0;")
-        if op in ordering.barriers:
-            w.located("gpu.barrier")
 
     # -- if
 
@@ -180,7 +171,7 @@ class ControlFlow:
     def _for(self, op: For) -> None:
         s, w = self.s, self.s.w
         count, body = normalized_loop(s, op), op.regions[0]
-        given = self._inits(body, op.inits)
+        given = s.all(op.inits)
         tensor_types = [(v.element, v.shape) for v in given]
         left, results = w.results(tensor_types)
         index = Val(w.name(), count.lower.element)
@@ -199,27 +190,6 @@ class ControlFlow:
         w.loc = op.loc
         w.located("} {tt.num_stages = 1 : i32}" if op in s.ordering.unpipelined else "}")
         s.bind_all(op.results, results)
-
-    def _inits(self, body: Block, inits: Sequence[Value]) -> list[Val]:
-        """The values that a loop starts with. Zeros that asynchronous MMA ops add to are behind an optimization
-        barrier: the compiler would make constants again on the path around the loop, and the assembler then waits for
-        each MMA op."""
-        s = self.s
-        if not s.target.has_wgmma:
-            return s.all(inits)
-        accumulators = {op.acc for op in body.ops if isinstance(op, Mma)}
-        found = []
-        for value, arg in zip(inits, body.args[1:]):
-            if (
-                arg in accumulators
-                and s[value].element == "f32"
-                and len(s[value].shape) == 2
-                and constant_of(value) == 0
-            ):
-                found.append(s.w.opaque_zeros(s[value].shape))
-            else:
-                found.append(s[value])
-        return found
 
     def _loop(self, op: Loop) -> None:
         """Repeats until a break: a while whose condition comes after the body."""

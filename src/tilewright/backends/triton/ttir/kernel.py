@@ -9,59 +9,49 @@ from typing import Any
 
 from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.analysis.gpu.tma_descriptors import plan_lowering
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.backends.triton.ttir import convert, elements, linear, math, memory, shape, views
+from tilewright.backends.triton.ttir import convert, elements, linear, math, memory, shape
 from tilewright.backends.triton.ttir.barrier_insertion import BarrierInsertion
 from tilewright.backends.triton.ttir.control import ControlFlow
 from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Val, Writer
 from tilewright.backends.triton.ttir.types import FP8
-from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function, Op
-from tilewright.ir.dtypes import tfloat32
 from tilewright.ir.effects import acquires
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.ops import memory as memory_ops
 from tilewright.ir.ops import shape as shape_ops
 from tilewright.ir.ops.arith import Bitcast, Cast
 from tilewright.ir.ops.gpu.exit import Exit
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.transforms.gpu.lower_reports import LOCAL, LOCAL_ALIGNMENT
+from tilewright.transforms.gpu.lower_views import LowerViews
+from tilewright.transforms.pipelines import run_passes
 
 
 @dataclass(frozen=True)
 class TtirKernel:
-    """A TTIR module with one kernel, ``name``. Its parameters are those of the function and the ``descriptors``.
-
-    Warp groups read float32 words from shared memory along K only: of operands of tfloat32 that lie ``across`` it they
-    multiply copies, which takes longer than ``mma.sync`` does.
-    """
+    """A TTIR module with one kernel, ``name``, and the element types of its parameters, those of the function."""
 
     text: str
     name: str
     parameters: tuple[str, ...]
-    descriptors: tuple[Descriptor, ...]
-    across: bool
 
     @property
     def has_mma(self) -> bool:
         return "tt.dot" in self.text
 
 
-_PLAIN = Constraints()
-
-
-def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], how: Constraints = _PLAIN) -> TtirKernel:
+def lower(
+    function: Function, target: GpuTarget, dialect: tuple[int, int], *, hide_divisibility: bool = False
+) -> TtirKernel:
     """``function``, which the passes have optimized, as TTIR for ``target``, for this version of Triton."""
+    function = run_passes(function, (LowerViews(),))  # last, as pointers of views take no registers to speak of
     analyses = AnalysisManager(function)
     facts = analyses.get(IntegerRanges)
-    plan = analyses.get(plan_lowering, target, how.descriptors, how.realign)
-    by_tma = frozenset(op for op in plan.descriptors if isinstance(op, memory_ops.StoreView))
-    ordering = BarrierInsertion(function, analyses.get(AliasAnalysis), by_tma)
-    s = LoweringState(function, Writer(target, how.hide_divisibility), dialect, facts, plan, ordering)
+    ordering = BarrierInsertion(function, analyses.get(AliasAnalysis))
+    s = LoweringState(function, Writer(target, hide_divisibility), dialect, facts, ordering)
     parameters, types = [], []
     used = _divisors(function)
     for i, value in enumerate(function.body.args):
@@ -72,10 +62,6 @@ def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], how: 
         types.append(name)
         divisor = used.get(i, 1)
         parameters.append(f"{arg.name}: {name}" + (f" {{tt.divisibility = {divisor} : i32}}" if divisor > 1 else ""))
-    for d in dict.fromkeys(s.plan.descriptors.values()):
-        text = views.descriptor_type(s, d)
-        s.descriptors[d] = Val(f"%desc{len(s.descriptors)}", text)
-        parameters.append(f"{s.descriptors[d].name}: {text}")
     w = s.w
     flow = ControlFlow(s, lambda op: _lower(s, op))
     flow.block(function.body)
@@ -84,8 +70,7 @@ def lower(function: Function, target: GpuTarget, dialect: tuple[int, int], how: 
     name = entry_name(function.name)
     head = f"  tt.func public @{name}({', '.join(parameters)}) attributes {{noinline = false}} {{"
     text = "\n".join(["module {", head, *w.lines, f"  }} {w.location()}", "}", ""])
-    across = any(linear.crosses(s, op) for op in function.ops_of(Mma) if op.x.tile.element is tfloat32)
-    return TtirKernel(text, name, tuple(types), tuple(s.descriptors), across)
+    return TtirKernel(text, name, tuple(types))
 
 
 def entry_name(name: str) -> str:
@@ -109,9 +94,7 @@ def _divisors(function: Function) -> dict[int, int]:
 def _lower(s: LoweringState, op: Op) -> None:
     """One op that is not control flow."""
     kind = type(op)
-    if isinstance(op, Cast) and op in s.plan.rounded:
-        s.bind(op.result, s[op.x])
-    elif kind in _ELEMENTWISE:
+    if kind in _ELEMENTWISE:
         s.bind(op.result, _ELEMENTWISE[kind](s.w, op, s.all(op.operands)))
     elif kind in _VALUES:
         s.bind(op.result, _VALUES[kind](s, op))
@@ -125,8 +108,6 @@ def _lower(s: LoweringState, op: Op) -> None:
         raise TileUnsupportedFeatureError(f"the GPU backend does not have the operation {op.name}", op.loc)
     if acquires(op):
         s.w.located("gpu.barrier")
-        if s.plan.descriptors:  # what other blocks wrote is there for the loads of the TMA unit too
-            s.w.instruction("fence.proxy.async.global;")
 
 
 def _exit(s: LoweringState, op: Exit) -> None:
@@ -157,7 +138,6 @@ _VALUES: dict[type[Op], Callable[[LoweringState, Any], Val]] = {
     memory_ops.Load: memory.load,
     memory_ops.AtomicRmw: memory.atomic_rmw,
     memory_ops.AtomicCas: memory.atomic_cas,
-    memory_ops.LoadView: views.load_view,
     Mma: linear.mma,
     memory_ops.Bid: lambda s, op: s.w.emit(f"tt.get_program_id {'xyz'[op.axis]} : i32", "i32"),
     memory_ops.NumBlocks: lambda s, op: s.w.emit(f"tt.get_num_programs {'xyz'[op.axis]} : i32", "i32"),
@@ -166,11 +146,7 @@ _VALUES: dict[type[Op], Callable[[LoweringState, Any], Val]] = {
     ),
 }
 _EFFECTS: dict[type[Op], Callable[[LoweringState, Any], None]] = {
-    memory_ops.MakeTensorView: views.tensor_view,
-    memory_ops.MakePartitionView: views.partition_view,
     memory_ops.Store: memory.store,
-    memory_ops.StoreView: views.store_view,
-    memory_ops.AtomicView: views.atomic_view,
     memory_ops.Assume: lambda s, op: None,  # a promise
     Exit: _exit,
 }

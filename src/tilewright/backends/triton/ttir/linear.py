@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tilewright.analysis.gpu.tma_descriptors import LoweringPlan
 from tilewright.backends.triton.ttir import convert
 from tilewright.backends.triton.ttir.shape import join, split, zero
 from tilewright.backends.triton.ttir.state import LoweringState
-from tilewright.backends.triton.ttir.text import Shape, Val, Writer, axes_kept, squeezed
+from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
 from tilewright.backends.triton.ttir.types import FP8
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
-from tilewright.ir.ops.memory import LoadView
-from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import TileType
 
@@ -127,50 +123,11 @@ def _mma(s: LoweringState, op: Mma, x: Val, y: Val, acc: Val) -> Val:
     if x.element == "i8":  # an 8-bit float that the target cannot multiply
         x = w.convert("arith.truncf", convert.decode(w, x, dtype), "f16")
         y = w.convert("arith.truncf", convert.decode(w, y, dtype), "f16")
-    elif x.element in FP8 and crosses(s, op):
-        x, y = convert.half(w, x), convert.half(w, y)
     short = acc.element == "f16"
     total = w.convert("arith.extf", acc, "f32") if short else acc
     precision = _precision(w, x, y, dtype)
-    imprecise = _fast_sums(w, x, op)
-    total = dot(w, x, y, total, precision, imprecise, origin=min(_origin(op.x), _origin(op.y)))
+    total = dot(w, x, y, total, precision, origin=min(_origin(op.x), _origin(op.y)))
     return w.convert("arith.truncf", total, "f16") if short else total
-
-
-_FAST_SUM = 128  # products of 8-bit floats
-
-
-def crosses(s: LoweringState, op: Mma) -> bool:
-    """Whether an operand lies along M or N in memory, where warp groups read elements of 16 bits only."""
-    plain = s.target.has_wgmma and op.x.tile.rank == 2
-    return plain and (_has_major_axis(op.x, 0, s.plan) or _has_major_axis(op.y, 1, s.plan))
-
-
-def _has_major_axis(value: Value, axis: int, plan: LoweringPlan) -> bool:
-    """Whether the TMA unit loads the tile ``value`` with ``axis`` as its innermost."""
-    while (op := value.op) is not None and op not in plan.descriptors:
-        shape = value.tile.shape
-        if isinstance(op, Permute):
-            axis = op.axes[axis]
-        elif isinstance(op, Reshape):
-            kept, before = axes_kept(shape), axes_kept(op.x.tile.shape)
-            if axis not in kept or [shape[k] for k in kept] != [op.x.tile.shape[k] for k in before]:
-                return False
-            axis = before[kept.index(axis)]
-        elif not isinstance(op, Cast) or op not in plan.rounded:
-            return False
-        value = op.x
-    if not isinstance(op, LoadView):
-        return False
-    return op.view.partition.order[axis] == plan.descriptors[op].axes[-1]
-
-
-def _fast_sums(w: Writer, x: Val, op: Mma) -> int:
-    """How many products the tensor cores of Hopper may add up with fewer bits than float32 has, before the sum goes to
-    one of float32. They multiply no 8-bit floats otherwise."""
-    if op.fast_acc:
-        return 1 << 30
-    return min(_FAST_SUM, max(x.shape[-1], _SMALLEST_K[_BYTE])) if w.target.has_wgmma and x.element in FP8 else 0
 
 
 def _precision(w: Writer, x: Val, y: Val, dtype: DType) -> str:
@@ -193,9 +150,7 @@ def _origin(value: Value) -> int:
     return max(min(widths, default=64), _BYTE)
 
 
-def dot(
-    w: Writer, x: Val, y: Val, acc: Val, precision: str = "ieee", imprecise: int = 0, *, origin: int = _BYTE
-) -> Val:
+def dot(w: Writer, x: Val, y: Val, acc: Val, precision: str = "ieee", *, origin: int = _BYTE) -> Val:
     """``origin`` is the width of the elements that x and y were loaded as, or less where zeros were joined.
 
     Triton gives each of the four threads of a row 32 bits of those, and twice as much where zeros were joined. What is
@@ -204,7 +159,7 @@ def dot(
     rank = len(x.shape)
     if rank == 3 and y.shape[2] < _BATCHED_COLUMNS and w.target.is_cuda:
         y, acc = _lengthened(w, y, 2), _lengthened(w, acc, 2)
-        return _first_columns(w, dot(w, x, y, acc, precision, imprecise, origin=origin // 2))
+        return _first_columns(w, dot(w, x, y, acc, precision, origin=origin // 2))
     hidden = x.shape[-1] < max(_SMALLEST_K[x.bits], 4 * 32 // origin) or (x.bits == 64 and origin < 32)
     while x.shape[-1] < _SMALLEST_K[x.bits]:
         x, y = _lengthened(w, x, rank - 1), _lengthened(w, y, rank - 2)
@@ -214,8 +169,7 @@ def dot(
         x, y, total = (w.reshape(v, (1, *v.shape)) for v in (x, y, acc))
         return w.reshape(dot(w, x, y, total), acc.shape)
     options = f", inputPrecision = {precision}"
-    attributes = f" {{maxNumImpreciseAcc = {imprecise} : i32}}" if imprecise else ""
-    text = f"tt.dot {x.name}, {y.name}, {acc.name}{options}{attributes} : {x.type} * {y.type} -> {acc.type}"
+    text = f"tt.dot {x.name}, {y.name}, {acc.name}{options} : {x.type} * {y.type} -> {acc.type}"
     return w.emit(text, acc.element, acc.shape)
 
 

@@ -12,7 +12,7 @@ from tilewright.ir.core import Block, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind
 from tilewright.ir.ops.arith import Cast
-from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, AtomicView, Load, Store
+from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, Load, Store
 from tilewright.ir.ops.shape import IntToPtr, PtrDiff, PtrOffset, PtrToInt
 from tilewright.ir.types import PointerType
 
@@ -108,17 +108,6 @@ def store(s: LoweringState, op: Store) -> None:
 # -- atomics
 
 
-def atomic(
-    s: LoweringState, op: AtomicRmw | AtomicView, pointers: Val, value: Val, mask: Val | None, value_of: Value
-) -> Val:
-    """Every atomic but compare-and-swap; 0 where the mask is false."""
-    w = s.w
-    dtype = value_of.tile.element
-    operands = [pointers, value] if mask is None else [pointers, value, mask]
-    old = ordered_memory.atomic_rmw(w, _atomic_operation(op.kind, dtype), op, operands)
-    return w.select(mask, old, shapes.zero(w, old.element, old.shape)) if mask is not None else old
-
-
 def _atomic_operation(kind: AtomicKind, dtype: DType) -> str:
     """``kind`` for elements of ``dtype``, as TTIR calls it."""
     if kind is AtomicKind.XCHG:
@@ -128,8 +117,11 @@ def _atomic_operation(kind: AtomicKind, dtype: DType) -> str:
 
 
 def atomic_rmw(s: LoweringState, op: AtomicRmw) -> Val:
-    mask = s[op.mask] if op.mask is not None else None
-    return atomic(s, op, s[op.ptrs], s[op.value], mask, op.value)
+    """Every atomic but compare-and-swap; 0 where the mask is false."""
+    w, mask = s.w, s[op.mask] if op.mask is not None else None
+    operands = [s[op.ptrs], s[op.value], *([mask] if mask is not None else [])]
+    old = ordered_memory.atomic_rmw(w, _atomic_operation(op.kind, op.value.tile.element), op, operands)
+    return w.select(mask, old, shapes.zero(w, old.element, old.shape)) if mask is not None else old
 
 
 def atomic_cas(s: LoweringState, op: AtomicCas) -> Val:

@@ -1,4 +1,4 @@
-"""What lowering knows while it walks a function: the TTIR of every value, and the plan."""
+"""What lowering knows while it walks a function: the TTIR of every value."""
 
 from __future__ import annotations
 
@@ -6,27 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilewright.analysis.gpu.target import GpuTarget
-from tilewright.analysis.gpu.tma_descriptors import LoweringPlan
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.backends.triton.ttir.barrier_insertion import BarrierInsertion
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer
 from tilewright.backends.triton.ttir.types import element, tensor_type
 from tilewright.ir.core import Function, Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
-from tilewright.ir.gpu_parameters import Descriptor
 from tilewright.ir.types import TileType, Type
 
-Extent = int | Val
 LARGEST_TENSOR = 1 << 20  # elements; Triton's limit
-
-
-@dataclass(frozen=True)
-class View:
-    """A tensor view: static extents and strides are numbers."""
-
-    base: Val
-    shape: tuple[Extent, ...]
-    strides: tuple[Extent, ...]
 
 
 @dataclass(eq=False)
@@ -37,11 +25,8 @@ class LoweringState:
     w: Writer
     dialect: tuple[int, int]
     facts: IntegerRanges
-    plan: LoweringPlan
     ordering: BarrierInsertion
     _values: dict[Value, Val] = field(default_factory=dict)
-    _views: dict[Value, View] = field(default_factory=dict)
-    descriptors: dict[Descriptor, Val] = field(default_factory=dict)
 
     @property
     def target(self) -> GpuTarget:
@@ -60,12 +45,6 @@ class LoweringState:
         element_, shape = self.tensor_type(value)
         assert (to.element, to.shape) == (element_, shape), (value, to)
         self._values[value] = to
-
-    def view(self, value: Value) -> View:
-        return self._views[value]
-
-    def bind_view(self, value: Value, to: View) -> None:
-        self._views[value] = to
 
     def tensor_type(self, value: Value) -> tuple[str, Shape]:
         """Element type and shape in TTIR."""

@@ -298,12 +298,6 @@ class Writer:
         register = {"f32": "f", "f64": "d", "i64": "l"}.get(x.element, "h" if x.bits == 16 else "r")
         return self.asm(f"mov.b{x.bits} $0, $1;", f"={register},{register}", [x], x.element, pure=pure)
 
-    def opaque_zeros(self, shape: Shape) -> Val:
-        """float32 zeros, each a number of its own to the compiler, which merges what has equal operands."""
-        row, column = (self.broadcast_along(self.arange(n), (axis,), shape) for axis, n in enumerate(shape))
-        index = self.op("arith.addi", self.op("arith.muli", row, self.like(shape[1], row)), column)
-        return self.asm("mov.b32 $0, 0;", "=f,r", [index], "f32")
-
     def asm(self, code: str, constraints: str, operands: Sequence[Val], element: str, *, pure: bool = True) -> Val:
         """Inline assembly, of the target, for each element."""
         shape = operands[0].shape

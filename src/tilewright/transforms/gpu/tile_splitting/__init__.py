@@ -4,6 +4,6 @@ Each block of the cluster runs the kernel with its part of every tile that is st
 what all parts need, such as an operand of an MMA op, each block has whole. Blocks do not wait for each other.
 """
 
-from tilewright.transforms.gpu.tile_splitting.split import SplitTiles, cluster_size, divide
+from tilewright.transforms.gpu.tile_splitting.split import cluster_size, divide
 
-__all__ = ["SplitTiles", "cluster_size", "divide"]
+__all__ = ["cluster_size", "divide"]

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice, product
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from tilewright.analysis.alias import AliasAnalysis, MemoryObject, may_alias
-from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.analysis.mma_graph import mma_loops, mma_ops
 from tilewright.ir.core import Function
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.control import LoopOp
@@ -21,8 +18,6 @@ from tilewright.transforms.gpu.tile_splitting.joiner import TileJoiner
 from tilewright.transforms.gpu.tile_splitting.splitter import TileSplitter
 from tilewright.transforms.pipelines import optimize
 
-_LARGE = 8 * 32 * 192  # elements of the results of MMA ops
-_MOST_BLOCKS = 8  # that a kernel is divided among without being asked
 _MOST_CHOICES = 64  # of axes of stored tiles, that are tried
 
 
@@ -34,42 +29,8 @@ class Split(NamedTuple):
 
 
 def cluster_size(function: Function) -> int:
-    """How many CTAs of a cluster run ``function`` in the place of one: more than one after ``SplitTiles``."""
+    """How many CTAs of a cluster run ``function`` in the place of one: more than one after ``SplitMma``."""
     return 1
-
-
-@dataclass(frozen=True)
-class SplitTiles:
-    """Splits the tiles of a kernel among as many CTAs as ``num_ctas`` says, as far as they can be split, or where
-    ``unasked`` allows it among as many as its MMA ops need; provides ``cluster_size``."""
-
-    target: GpuTarget
-    unasked: bool = True
-    name: ClassVar[str] = "split-tiles"
-
-    def run(self, function: Function) -> Function:
-        split, ctas = _divided(function, self.target, unasked=self.unasked)
-        if ctas > 1:
-            AnalysisManager(split).provide(cluster_size, ctas)
-        return split
-
-
-def _divided(function: Function, target: GpuTarget, *, unasked: bool) -> Split:
-    if not target.has_tma:
-        return Split(function, 1)
-    asked = divide(function, resolved(function.hints.get("num_ctas"), target) or 1)
-    found = asked
-    while unasked and target.has_wgmma and _is_too_large(found.function):
-        more = divide(found.function, 2)
-        if more.blocks == 1 or found.blocks >= _MOST_BLOCKS:
-            return asked
-        found = Split(more.function, 2 * found.blocks)
-    return found
-
-
-def _is_too_large(function: Function) -> bool:
-    """Whether the MMA ops of a loop leave the threads of 8 warps too few registers for anything else."""
-    return any(sum(op.results[0].tile.size for op in mma_ops(loop)) > _LARGE for loop in mma_loops(function))
 
 
 def divide(function: Function, blocks: int) -> Split:

@@ -9,18 +9,12 @@ import pytest
 from support.irbuild import run
 
 import tilewright as ct
-from tilewright.analysis.gpu.target import parse_target
-from tilewright.analysis.manager import AnalysisManager
 from tilewright.backends.reference import BACKEND as REFERENCE
-from tilewright.backends.triton.backend import compile_for
-from tilewright.backends.triton.resource_usage import spilled
 from tilewright.ir.core import Function
 from tilewright.ir.verifier import verify
 from tilewright.runtime.launch import specialization
-from tilewright.transforms.gpu.tile_splitting import SplitTiles, cluster_size, divide
+from tilewright.transforms.gpu.tile_splitting import divide
 from tilewright.transforms.pipelines import optimize
-
-HOPPER = parse_target("sm_90")
 
 
 @ct.kernel
@@ -188,22 +182,3 @@ def test_indices_far_outside_stay_outside() -> None:
     assert parts.blocks == 4
     for mine, theirs in zip(after(parts.function, arguments, (32,)), after(function, arguments, (8,))):
         np.testing.assert_array_equal(mine, theirs)
-
-
-@pytest.mark.parametrize(("tiles", "hint", "blocks"), [((128, 256, 64), None, 1), ((256, 256, 64), 1, 2), ((512, 256, 32), None, 4), ((128, 512, 64), 4, 4), ((512, 256, 32), 2, 4), ((128, 128, 64), 2, 2)])  # fmt: skip
-def test_large_products_have_room(tiles: tuple[int, ...], hint: int | None, blocks: int) -> None:
-    """Where one block has none for them, they are divided without being asked."""
-    pytest.importorskip("triton", reason="the package triton is not installed")
-    kernel = products.replace_hints(num_ctas=hint)
-    arguments = (*(np.zeros((1024, 1024), HALF) for _ in range(3)), *tiles)
-    made = compile_for(specialization(kernel, arguments, "reference").function, HOPPER, {})
-    assert made.binary.num_ctas == blocks and spilled(made.binary, HOPPER) == 0
-    ignored = "num_ctas" if hint not in (None, blocks) else "none"
-    assert f"ignored hints: {ignored}" in made.binary.texts["compile decisions"]
-    assert "wgmma.mma_async" in made.binary.texts["PTX"] and "cp.async.bulk.tensor" in made.binary.texts["PTX"]
-
-
-def test_architectures_without_clusters() -> None:
-    function = function_of(products.replace_hints(num_ctas=2), KERNELS["products"][1])
-    assert SplitTiles(parse_target("sm_80")).run(function) is function
-    assert AnalysisManager(SplitTiles(HOPPER).run(function)).get(cluster_size) == 2
