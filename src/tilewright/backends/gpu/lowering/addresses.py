@@ -1,7 +1,9 @@
 """Integers and addresses as a sum of what the thread contributes and a constant for each register.
 
 The indices of a tile are an ``iota``, of which each register adds a constant to what lane and warp give. Where that is
-known, a thread computes one address, and its accesses have the constants as offsets.
+known, a thread computes one address, and its accesses have the constants as offsets. Where rows lie a number apart that
+only the launch knows, the address of each is that of another one and that number, times a power of two: so a loop needs
+no register for the offset of each row.
 """
 
 from __future__ import annotations
@@ -29,11 +31,13 @@ _FAR = 1 << 30  # offsets in instructions are smaller
 @dataclass(frozen=True)
 class BaseOffset:
     """``base`` + ``offset``, both not negative and their sum below 2**31 if they are ``bounded`` by it; else modulo the
-    width of the type."""
+    width of the type, and with so many ``steps`` of a number ``apart``."""
 
     base: ir.Value
     offset: int
     bound: int | None = None  # the largest sum, where it is known
+    apart: ir.Value | None = None
+    steps: int = 0
 
 
 class BaseOffsets:
@@ -52,12 +56,19 @@ class BaseOffsets:
 
     def at(self, parts: BaseOffset) -> ir.Value:
         """The value of ``parts``, which is remembered."""
-        if not parts.offset:
-            self._parts[parts.base] = parts
-            return parts.base
-        found = self._builder.add(parts.base, ir.Constant(parts.base.type, parts.offset))
+        found = self.stepped(parts.base, parts.apart, parts.steps)
+        if parts.offset:
+            found = self._builder.add(found, ir.Constant(found.type, parts.offset))
         self._parts[found] = parts
         return found
+
+    def stepped(self, base: ir.Value, apart: ir.Value | None, steps: int) -> ir.Value:
+        """``base`` and so many ``steps`` of a number ``apart``: one addition to what has fewer."""
+        if not steps:
+            return base
+        last, b = steps & -steps, self._builder
+        step = self.once(("step", apart, last), lambda: b.mul(apart, ir.Constant(I64, last)) if last > 1 else apart)
+        return self.once(("steps", base, apart, steps), lambda: b.add(self.stepped(base, apart, steps - last), step))
 
     def once(self, key: Any, make: Callable[[], ir.Value]) -> ir.Value:
         """What ``make`` gives, made once in a basic block."""
@@ -97,9 +108,12 @@ def emit(cx: Context, op: Op, operands: Sequence[ir.Value]) -> ir.Value | None:
         a, b = offsets.of(x), offsets.of(y)
         if a.offset + b.offset >= min(_FAR, 1 << a.base.type.width - 1):
             return None
+        if None not in (a.apart, b.apart):
+            return None
         base = offsets.once(("sum", a.base, b.base), lambda: cx.builder.add(a.base, b.base))
         bound = None if a.bound is None or b.bound is None else a.bound + b.bound
-        return offsets.at(BaseOffset(base, a.offset + b.offset, bound if bound is None or bound < _FAR else None))
+        bound = bound if bound is None or bound < _FAR else None
+        return offsets.at(BaseOffset(base, a.offset + b.offset, bound, a.apart or b.apart, a.steps + b.steps))
     if isinstance(op, Mul) and op.result.tile.element.is_integer:
         return _product(cx, *operands)
     return None
@@ -111,8 +125,13 @@ def _product(cx: Context, x: ir.Value, y: ir.Value) -> ir.Value | None:
         x, y = y, x
     parts = offsets.known(x)
     number = number_of(y)
-    if parts is None or number is None:
+    if parts is None or parts.apart is not None:
         return None
+    if number is None:
+        if y.type != I64 or offsets.known(y) is not None:
+            return None
+        base = offsets.once(("product", parts.base, y), lambda: cx.builder.mul(parts.base, y))
+        return offsets.at(BaseOffset(base, 0, None, y, parts.offset))
     factor = int(number)
     reach = max(parts.offset, parts.bound or 0) * factor
     if factor <= 0 or reach >= min(_FAR, 1 << parts.base.type.width - 1):
@@ -135,4 +154,5 @@ def _pointer(cx: Context, op: PtrOffset, pointer: ir.Value, offset: ir.Value) ->
         return b.add(p.base, b.mul(wide, ir.Constant(I64, size)) if size > 1 else wide)
 
     base = offsets.once(("pointer", p.base, o.base, size), make)
+    base = offsets.stepped(base, o.apart, o.steps * size)
     return offsets.at(BaseOffset(base, p.offset + o.offset * size))
