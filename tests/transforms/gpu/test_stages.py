@@ -309,34 +309,6 @@ def test_one_barrier_before_a_loop_that_only_reads() -> None:
     check(InsertBarriers(), program(""), program("  gpu.barrier()\n"))
 
 
-@pytest.mark.parametrize("copies", [2, 3])
-def test_iterations_with_the_next_slot_of_a_ring(copies: int) -> None:
-    """What is stored after a barrier of the next iteration needs none before, unless the ring has come around."""
-    slots = "!shared<f32[64]#layout<offset = [[1],[2],[4],[8],[16],[32]]>"
-    one, ring = (f"{slots}{n}>"[1:] for n in ("", f",{copies}"))
-
-    def program(first: str, between: str) -> str:
-        body = f"""    %s = gpu.shared_copy(%a, %at) : {one}
-{first}    gpu.shared_store(%s, %x)
-{between}    %c = gpu.shared_load(%s) {{type = !f32[64]{HALVES}}} : f32[64]{HALVES}
-    %after = add(%at, %o) : i32
-    %ends = cmp(%after, %n) {{predicate = CmpPredicate.EQ}} : i1
-    %next = select(%ends, %z, %after) : i32
-    continue([%next])
-"""
-        head = "".join(
-            f"  %{v} = constant() {{value = {n}, type = !i32}} : i32\n" for v, n in zip("zon", (0, 1, copies))
-        )
-        alloc = f"  %a = gpu.shared_alloc() {{type = !{ring}, offset = 0}} : {ring}\n"
-        loop = "  %l = for(%z, %n, %o, [%z]) : i32 { ^(%i: i32, %at: i32)\n"
-        return f"{HEAD_2}\n{X}{alloc}{head}{loop}{body}  }}\n  return()\n}}\n"
-
-    check(InsertBarriers(), program("", ""), program("", "    gpu.barrier()\n"))
-    same = program("", "").replace("continue([%next])", "continue([%at])")
-    needed = program("    gpu.barrier()\n", "    gpu.barrier()\n").replace("continue([%next])", "continue([%at])")
-    check(InsertBarriers(), same, needed)
-
-
 def test_barriers_in_global_memory() -> None:
     """Another layout of the same array needs one, the same pointers none, another array none."""
 

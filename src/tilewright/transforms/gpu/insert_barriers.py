@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from tilewright.analysis.alias import AliasAnalysis, MemoryObject
 from tilewright.analysis.gpu.group_access import box_offset, group_offset
-from tilewright.analysis.gpu.ring_slots import loop_of_slot
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.memory_dependence import DependenceWalk
 from tilewright.ir.builder import Builder
@@ -18,7 +17,7 @@ from tilewright.ir.effects import ACQUIRES, RELEASES
 from tilewright.ir.gpu_stage import STORED_ONCE, num_warps
 from tilewright.ir.layouts import LANES, WARP, LinearLayout
 from tilewright.ir.opdef import Effect
-from tilewright.ir.ops.control import For, LoopOp
+from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.gpu import memory
 from tilewright.ir.ops.gpu.barriers import GroupBarrier
 from tilewright.ir.ops.gpu.cluster import ClusterBarrier
@@ -30,7 +29,6 @@ from tilewright.ir.ops.memory import AtomicCas, AtomicRmw, MemoryOp, PointerMemo
 from tilewright.ir.ops.shape import constant_of
 from tilewright.ir.types import SharedType
 from tilewright.transforms.base import InPlacePass
-from tilewright.transforms.gpu.mma_loops import mmas_of
 
 _WAITS = (memory.Barrier, ClusterBarrier, memory.AsyncWait, memory.AsyncCopy, TmaStore, TmaStoreWait)
 _MULTIPLY = (Wgmma, WgmmaWait, Tcgen05Mma, Tcgen05Wait)
@@ -50,8 +48,7 @@ class InsertBarriers(InPlacePass):
     shared memory, arrays in global memory. An element that both access through the same pointers has one thread; what
     a block stores no more than once (``STORED_ONCE``) no store waits for.
     Where warps are specialized, the barriers are of those that have tiles; rings have barriers of their own. Where
-    each of two warp groups has bytes of its own, it waits for itself alone. Iterations that have the next slot of a
-    ring of copies meet after as many as there are copies.
+    each of two warp groups has bytes of its own, it waits for itself alone.
     Runs last: the passes before it decide what lies where in shared memory.
     """
 
@@ -66,23 +63,6 @@ class InsertBarriers(InPlacePass):
         for op in found.needed_by_group - found.needed:
             Builder.before(op).emit_op(GroupBarrier)
         return bool(found.needed or found.needed_by_group)
-
-
-@dataclass(frozen=True)
-class _Slot:
-    """The slot of a ``ring`` that ``loop`` counts, so many iterations ``behind``, which are fewer than its copies."""
-
-    ring: memory.SharedAlloc
-    number: Value
-    loop: For
-    behind: int = 0
-
-    def in_next_iteration(self, loop: LoopOp) -> _Slot | None:
-        """This slot after ``loop`` has gone on; None where that may have come back to it."""
-        if loop is not self.loop:
-            return self
-        behind = self.behind + 1
-        return replace(self, behind=behind) if behind < self.ring.type.copies else None
 
 
 @dataclass(frozen=True)
@@ -103,7 +83,6 @@ class _Access:
     copies: bool = False  # asynchronously, to where MMA ops of one warp group read in its ring, which threads wait for
     multiplies: bool = False  # by one warp group
     mma: Op | None = None  # that reads it
-    slot: _Slot | None = None
     allocation: Op | None = None  # whose bytes these are
 
     @property
@@ -116,7 +95,7 @@ class _Access:
         if self.is_shared:
             alone = self.private is not None and self.private is other.private
             alone = alone or (self.copies and other.multiplies and self.allocation is other.allocation)
-            meets = self.low < other.high and other.low < self.high and not alone and not self.is_in_other_slot(other)
+            meets = self.low < other.high and other.low < self.high and not alone
             return meets and not (other.group_done and self.in_groups_with(other))
         if self.everything or other.everything:
             return True
@@ -126,16 +105,8 @@ class _Access:
             return False
         return self.root is None or other.root is None or self.root is other.root
 
-    def is_in_other_slot(self, other: _Access) -> bool:
-        """Whether both access other copies of the same buffer."""
-        a, b = self.slot, other.slot
-        if a is None or b is None:
-            return False
-        return (a.ring, a.number) == (b.ring, b.number) and a.behind != b.behind
-
-    def in_next_iteration(self, loop: LoopOp) -> _Access:
-        slot = None if self.slot is None else self.slot.in_next_iteration(loop)
-        return replace(self, pointers=None, slot=slot)
+    def in_next_iteration(self) -> _Access:
+        return replace(self, pointers=None)
 
     def in_groups_with(self, other: _Access) -> bool:
         """Whether each warp group accesses the same bytes in both."""
@@ -163,44 +134,14 @@ class _Pending:
 
     def in_next_iteration(self, loop: LoopOp) -> _Pending:
         every = self.pending, self.arriving, self.leaving, self.multiplied
-        return _Pending(*({a.in_next_iteration(loop) for a in of} for of in every))
-
-    def begin(self, loop: LoopOp) -> None:
-        """``loop`` begins again, with its first slots."""
-        for of in (self.pending, self.arriving, self.leaving, self.multiplied):
-            old = {a for a in of if a.slot is not None and a.slot.loop is loop}
-            of -= old
-            of |= {replace(a, slot=None) for a in old}
-
-    def multiply(self, op: Wgmma | Tcgen05Mma, accesses: Sequence[_Access]) -> None:
-        """``op`` begins. Where it waits for those of iterations before, these have read what they multiply."""
-        if isinstance(op, Wgmma) and op.pending:
-            self.pending |= self._done(op, op.pending, 1)
-        if isinstance(op, Tcgen05Mma) or op.pending != 0:
-            self.multiplied.update(accesses)
+        return _Pending(*({a.in_next_iteration() for a in of} for of in every))
 
     def wait(self, op: WgmmaWait | Tcgen05Wait) -> None:
         """``op`` waits, as if the warp groups read now what they multiply."""
-        if isinstance(op, WgmmaWait) and op.pending:
-            self.pending |= self._done(op, op.pending, 0)
         self.pending |= self.multiplied
         if isinstance(op, WgmmaWait):
             ended = {v.op for v in op.accs}
             self.multiplied = {a for a in self.multiplied if op.pending and a.mma not in ended}
-
-    def _done(self, op: Wgmma | WgmmaWait, in_flight: int, begun: int) -> set[_Access]:
-        """What MMA ops have read that are done where ``op`` leaves so many ``in_flight``: of those iterations before
-        which as many began since, with ``op`` itself if it has ``begun`` one. It is multiplied no more."""
-        assert op.block is not None
-        ops = op.block.ops
-        mmas, begun = len(mmas_of(op.block)), begun + sum(isinstance(o, Wgmma) for o in ops[: ops.index(op)])
-        if not mmas:
-            return set()
-        behind = 1 + max(-(-(in_flight - begun) // mmas), 0)
-        slots = [a for a in self.multiplied if a.slot is not None and a.slot.loop.body is op.block]
-        done = {a for a in slots if a.slot is not None and a.slot.behind >= behind}
-        self.multiplied -= done
-        return done
 
 
 class _Dependences(DependenceWalk[_Pending]):
@@ -217,7 +158,6 @@ class _Dependences(DependenceWalk[_Pending]):
 
     def enter(self, loop: LoopOp, state: _Pending) -> None:
         """One barrier before ``loop`` does for all of its iterations, where no access in it depends on another one."""
-        state.begin(loop)
         inside = [op for op in loop.body.walk() if _is_ordered(type(op))]  # type: ignore[arg-type]
         if any(isinstance(op, _WAITS) for op in inside):
             return
@@ -264,22 +204,24 @@ class _Dependences(DependenceWalk[_Pending]):
             accesses = [a for a in accesses if not a.is_shared]
         if isinstance(op, TmaStore):
             state.leaving.update(accesses)
-        if isinstance(op, (Wgmma, Tcgen05Mma)):
-            state.multiply(op, accesses)
+        if isinstance(op, Tcgen05Mma) or (isinstance(op, Wgmma) and op.pending != 0):
+            state.multiplied.update(accesses)
         state.pending.update(accesses)
 
     def _accesses(self, op: Op) -> Iterator[_Access]:
         if isinstance(op, (memory.SharedMemoryOp, memory.AsyncCopy)):
             writes = not isinstance(op, (memory.SharedLoad, memory.SharedExtract, TmaStore))
             copies = isinstance(op, memory.AsyncCopy)
-            found: dict[str, Any] = {"group": _group(op), "private": _private(op), **_place(op.buffer)}
-            yield _Access(writes, None, *_range(op.buffer), copies=copies, **found)
+            found: dict[str, Any] = {"group": _group(op), "private": _private(op)}
+            allocation = _allocation(op.buffer)[0]
+            yield _Access(writes, None, *_range(op.buffer), copies=copies, allocation=allocation, **found)
         if isinstance(op, (Wgmma, Tcgen05Mma)):
             layout = op.acc.layout if isinstance(op, Wgmma) else None
             one = layout is not None and layout.size(WARP) == GROUP_WARPS
             for operand in (op.x, op.y):
                 if isinstance(operand.type, SharedType):
-                    yield _Access(False, None, *_range(operand), multiplies=one, mma=op, **_place(operand))
+                    allocation = _allocation(operand)[0]
+                    yield _Access(False, None, *_range(operand), multiplies=one, mma=op, allocation=allocation)
         if isinstance(op, memory.AsyncCopy):
             yield _Access(False, self._alias.underlying_object(op.ptrs))
         if isinstance(op, MemoryOp) and self._alias.effect(op):
@@ -320,19 +262,6 @@ def _private(op: memory.SharedMemoryOp | memory.AsyncCopy) -> Op | None:
             layouts.add(access.result.layout if isinstance(access, memory.SharedLoad) else None)
     (layout, *others) = layouts
     return allocation if not others and layout is not None and layout.is_injective else None
-
-
-def _place(buffer: Value) -> dict[str, Any]:
-    return {"slot": _slot(buffer), "allocation": _allocation(buffer)[0]}
-
-
-def _slot(buffer: Value) -> _Slot | None:
-    """The slot of a ring that ``buffer`` is, if a loop counts these."""
-    if not isinstance(buffer.op, memory.SharedCopy):
-        return None
-    number, ring = buffer.op.index, _allocation(buffer)[0]
-    loop = loop_of_slot(number, ring.type.copies)
-    return None if loop is None else _Slot(ring, number, loop)
 
 
 def _range(buffer: Value) -> tuple[int, int]:
