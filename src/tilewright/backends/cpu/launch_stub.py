@@ -69,7 +69,7 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
     body = Body()
     kinds = ["ptr"] * 4 + ["i64"] + ["ptr"] * 2
     kernel = _KernelRecord._make(body.load(kind, "%record", 8 * i) for i, kind in enumerate(kinds))
-    total, extents, team = "1", ("%x", "%y", "%z"), ""
+    total, extents, others = "1", ("%x", "%y", "%z"), ""
     for extent in extents:
         body.require(body.let(f"icmp sle i64 {extent}, {_MAX_BLOCKS}"))
         total = body.let(f"mul i64 {total}, {extent}")
@@ -93,7 +93,7 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
         body.label("together")
         key, variables = environment.lookup(_THREADS)
         body.require_entry(variables, key, setting)
-        worker, members, team = team_launch(body, (kernel.own, kernel.theirs), total)
+        worker, members, others = team_launch(body, (kernel.own, kernel.theirs), total)
         body.store("ptr", worker, records)
         body.store("i64", members, count)
         body.jump("ran")
@@ -105,4 +105,4 @@ def _code(setting: Any, by_team: bool) -> tuple[Any, Any]:
     body.note(kernel.note, where)
     body.jump("ended")
     body.label("ended")
-    return stub_code(body, body.let(f"select i1 {raised}, i32 2, i32 0"), team), body.kept
+    return stub_code(body, body.let(f"select i1 {raised}, i32 2, i32 0"), others), body.kept

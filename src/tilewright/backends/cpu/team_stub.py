@@ -1,5 +1,5 @@
-"""How machine code has a team of threads run a launch (``team_stub.ll``), without a step in Python, whose data a launch
-of many bytes drives out of the caches."""
+"""How machine code has a team of threads run a launch, without a step in Python, whose data a launch of many bytes
+drives out of the caches."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from tilewright.backends.cpu.context import (
     WORTH_A_TEAM,
     Field,
     Team,
+    Worker,
     launch_record,
-    named_words,
+    words_of,
 )
 from tilewright.backends.cpu.team import TeamMemory
 from tilewright.backends.cpu.threads import Scratch
-from tilewright.backends.native.body import Body, c_function
-from tilewright.backends.native.templates import filled
+from tilewright.backends.native.body import Body
+from tilewright.backends.native.values import Record, Variable, Word
 
-_WORTH = int(WORTH_A_TEAM * 1e9)
+_TEAM, _FIELDS = tuple(words_of(Team)), tuple(words_of(Field))
 _MEMORY: list[Scratch] = []  # of all such launches: the main thread begins them, and none inside of another
 
 
@@ -74,28 +75,95 @@ def address_of(function: Any) -> int:
 
 def team_launch(body: Body, teams: Sequence[str], total: str) -> tuple[str, str, str]:
     """Require that a team may be used now, of those whose ``context.Team`` is at the addresses ``teams``, our own and
-    that of the program, which may be null, and have it run ``total`` blocks with ``%values``; the address of the
-    records of its threads, of which the launching one is the first, their number, and the text of a function that this
-    calls."""
+    that of the program, which may be null, and have it run ``total`` blocks with ``%values``, as
+    ``CpuExecutable._run_team`` does; the address of the records of its threads, of which the launching one is the
+    first, their number, and the text of a function that this calls."""
     given = ", ".join(f"ptr {team}" for team in teams)
-    team = body.let(f"call ptr @together({given}, ptr %values, i64 {total}, i64 %x, i64 %y, i64 %z)")
-    body.require(body.let(f"icmp ne ptr {team}, null"))
-    numbers = {"worker_bytes": WORKER_BYTES, "chunks_per_thread": CHUNKS_PER_THREAD}
-    limits = {"worth": _WORTH, "late": int(openmp.LATE * 1e9)}
-    limits["parts"] = int(1 / openmp.LATE_PART)
-    functions = {
-        "clock_gettime": body.external(address_of(ctypes.CDLL(None).clock_gettime)),
-        "memmove": body.external(address_of(ctypes.memmove)),
-        "thread_ident": body.external(c_function("PyThread_get_thread_ident")),
-    }
-    shared = {
-        "free": body.memory(openmp.FREE),
-        "noted": body.memory(openmp.NOTED),
-        "current": body.memory(openmp.CURRENT),
-        "last": body.memory(openmp.LAST),
-        "awake": body.memory(openmp.AWAKE),
-        "member": body.memory(openmp.MEMBER),
-        "main_thread": body.number(openmp.MAIN_THREAD or 0),
-    }
-    text = filled(__file__, "team_stub.ll", **named_words(), **numbers, **limits, **functions, **shared)
-    return body.load("ptr", team, 8 * Team.RECORDS), body.load("i64", team, 8 * Team.COUNT), text
+    found = body.op(f"call ptr @together({given}, ptr %values, i64 {total}, i64 %x, i64 %y, i64 %z)")
+    body.require_object(found)
+    team = Record(body, found, _TEAM)
+    return team.load("RECORDS"), str(team["COUNT"]), _together(body.beside())
+
+
+def _together(body: Body) -> str:
+    """Apart, so that launches that need none of this have none of its memory on the stack."""
+    main, blocks = body.number(openmp.MAIN_THREAD or 0), Word(body, "%total")
+    body.require(_shared(body, openmp.FREE).differs(0))
+    body.require(Word(body, body.call("PyThread_get_thread_ident")).equals(main))
+    began, is_theirs = _now(body, "1"), Variable(body)
+    team = _choose(body, began, is_theirs)
+    ready, size = team.load("READY"), team["COUNT"]
+    body.require(Word(body, body.load("i64", ready)).equals(1))
+    _require_outside(body, team)
+    threads = body.op(f"call i32 {team.load('THREADS')}()")
+    threads = body.op("sext i32", f"{threads} to i64")
+    body.require(size.equals(threads) & (size <= blocks))
+    chunk = blocks // (size * CHUNKS_PER_THREAD)
+    chunk = chunk.equals(0).choose(1, chunk)
+    chunk = team["CHUNK"].equals(0).choose(chunk, team["CHUNK"])
+    context = Record(body, team.load("CONTEXT"), _FIELDS)
+    memmove = body.external(address_of(ctypes.memmove))
+    body.op(f"call ptr {memmove}(ptr {context.address}, ptr {team.load('BEFORE')}, i64 {team['BYTES']})")
+    for name, word in {"TOTAL": blocks, "CHUNK": chunk, "GRID_X": "%x", "GRID_Y": "%y", "GRID_Z": "%z"}.items():
+        context[name] = word
+    body.store("ptr", "%values", team.address)
+    body.do(f"call void {team.load('FORK')}(ptr {team.load('CODE')}, ptr {team.address}, i32 0, i32 0)")
+    ended, worker = _now(body, "1"), Record(body, body.at(context.address, WORKER_BYTES), tuple(words_of(Worker)))
+    busy, done = worker["LEFT"] - worker["BEGAN"], worker["BLOCKS"]
+    worth = done * int(WORTH_A_TEAM * 1e9) <= busy * blocks
+    body.store("i64", worth.choose(1, 0), ready)
+    with body.when(is_theirs.value.differs(0)):
+        body.store("i64", ended, body.memory(openmp.LAST))
+        _judge(body, busy, busy * chunk // done.equals(0).choose(1, done), ended - began)
+    head = "internal ptr @together(ptr %own, ptr %theirs, ptr %values, i64 %total, i64 %x, i64 %y, i64 %z)"
+    return body.named(head, f"ret ptr {team.address}\nno:\nret ptr null")
+
+
+def _shared(body: Body, word: ctypes.c_int64) -> Word:
+    return Word(body, body.load("i64", body.memory(word)))
+
+
+def _now(body: Body, clock: str) -> Word:
+    """Nanoseconds of a clock, 0 where there is none."""
+    time = body.stack("[2 x i64]")
+    body.store("[2 x i64]", "zeroinitializer", time)
+    gettime = body.external(address_of(ctypes.CDLL(None).clock_gettime))
+    body.op(f"call i32 {gettime}(i32 {clock}, ptr {time})")
+    return Word(body, body.load("i64", time)) * 1_000_000_000 + body.load("i64", time, 8)
+
+
+def _choose(body: Body, now: Word, is_theirs: Variable) -> Record:
+    """The team of the program while its threads run, or our own."""
+    own, theirs, chosen, current = "%own", "%theirs", body.stack("ptr"), _shared(body, openmp.CURRENT)
+    body.store("ptr", own, chosen)
+    with body.when(current.differs(0)):
+        body.require_object(theirs)
+        team = Record(body, theirs, _TEAM)
+        _require_outside(body, team)
+        body.require(team["NUMBER"].equals(current))
+        is_theirs.set(1)
+        with body.when(_shared(body, openmp.AWAKE) < now - _shared(body, openmp.LAST)):
+            member = body.load("i32", body.memory(openmp.MEMBER))
+            before = _now(body, member)
+            is_theirs.set((before < _now(body, member)).choose(1, 0))
+        body.store("ptr", is_theirs.value.differs(0).choose(theirs, own, "ptr"), chosen)
+    found = body.load("ptr", chosen)
+    body.require_object(found)
+    return Record(body, found, _TEAM)
+
+
+def _require_outside(body: Body, team: Record) -> None:
+    """Require that the calling thread is in no parallel region."""
+    body.require_equal("i32", body.op(f"call i32 {team.load('IN_PARALLEL')}()"), 0)
+
+
+def _judge(body: Body, busy: Word, last: Word, taken: Word) -> None:
+    """Say whether other launches may do the same: none where threads of the program's team were late. The launching
+    thread was ``busy`` so long, and with the ``last`` blocks that it took at once, in a launch that has ``taken`` so
+    long."""
+    late, part, least = taken - busy - last, busy // int(1 / openmp.LATE_PART), int(openmp.LATE * 1e9)
+    was_late = (part < least).choose(least, part) < late
+    noted = body.memory(openmp.NOTED)
+    body.store("i64", busy, noted)
+    body.store("i64", was_late.choose(late, 0), noted, 8)
+    body.store("i64", was_late.choose(0, 1), body.memory(openmp.FREE))

@@ -62,6 +62,12 @@ class Body:
         self._lines: list[str] = []
         self._count = 0
 
+    def beside(self) -> Body:
+        """The instructions of another function of the same module."""
+        other = Body()
+        other.kept, other.addresses = self.kept, self.addresses
+        return other
+
     def __str__(self) -> str:
         return "\n".join((*self._stack, *self._lines))
 
