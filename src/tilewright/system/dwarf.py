@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 _PATH, _DIRECTORY = 1, 2  # what entries of a header of version 5 hold
@@ -48,11 +49,12 @@ class Reader:
     def unsigned(self) -> int:
         found = shift = 0
         while True:
-            byte = self.number(1)
+            byte = self.data[self.at]
+            self.at += 1
             found |= (byte & 127) << shift
-            shift += 7
             if byte < 128:
                 return found
+            shift += 7
 
     def signed(self) -> int:
         start = self.at
@@ -92,7 +94,7 @@ class Header:
         return f"{self.folders[folder]}/{name}"
 
 
-def file_table(reader: Reader, offset_size: int, contents: dict[str, bytes]) -> Header:
+def file_table(reader: Reader, offset_size: int, contents: Mapping[str, bytes]) -> Header:
     """The header of a unit, behind which its rows begin."""
     version = reader.number(2)
     if version >= 5:
@@ -117,7 +119,7 @@ def file_table(reader: Reader, offset_size: int, contents: dict[str, bytes]) -> 
     return header
 
 
-def _entries(reader: Reader, offset_size: int, contents: dict[str, bytes]) -> list[tuple[str, int]]:
+def _entries(reader: Reader, offset_size: int, contents: Mapping[str, bytes]) -> list[tuple[str, int]]:
     """A list of paths, each with the number of its folder, of a header of version 5."""
     formats = [(reader.unsigned(), reader.unsigned()) for _ in range(reader.number(1))]
     found = []
@@ -133,7 +135,7 @@ def _entries(reader: Reader, offset_size: int, contents: dict[str, bytes]) -> li
     return found
 
 
-def _value(reader: Reader, form: int, offset_size: int, contents: dict[str, bytes]) -> str | int:
+def _value(reader: Reader, form: int, offset_size: int, contents: Mapping[str, bytes]) -> str | int:
     if form == _STRING:
         return reader.text()
     value, form = attribute(reader, form, offset_size)

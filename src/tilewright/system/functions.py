@@ -62,10 +62,13 @@ class _Unit:
                 yield start, start + reader.unsigned()
 
 
-def functions(contents: Mapping[str, bytes], addresses: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
+def functions(
+    contents: Mapping[str, bytes], addresses: Sequence[int]
+) -> tuple[dict[int, list[tuple[str, int]]], set[int]]:
     """For each address in a function, files and lines: of the calls that were inlined, the innermost first, and of the
-    declaration of the function."""
+    declaration of the function. Then where the tables of lines of the units begin that have these addresses."""
     found: dict[int, list[tuple[str, int]]] = {}
+    tables: set[int] = set()
     reader = Reader(contents.get(".debug_info", b""))
     while reader.at < len(reader.data):
         end, offset_size = reader.unit_end()
@@ -77,9 +80,9 @@ def functions(contents: Mapping[str, bytes], addresses: Sequence[int]) -> dict[i
         if unit.version < 5:
             reader.at += 1
         if kind == 1:
-            _unit(reader, end, unit, abbreviations, addresses, found)
+            _unit(reader, end, unit, abbreviations, addresses, found, tables)
         reader.at = end
-    return found
+    return found, tables
 
 
 def _unit(
@@ -89,9 +92,9 @@ def _unit(
     abbreviations: Abbreviations,
     addresses: Sequence[int],
     found: dict[int, list[tuple[str, int]]],
+    tables: set[int],
 ) -> None:
-    files: Header | None = None
-    first = True
+    first, files = True, Header(0, 0, 0, 0, ())
     while reader.at < end:
         code = reader.unsigned()
         if not code:
@@ -109,12 +112,13 @@ def _unit(
             unit.address_base = values.get(_ADDR_BASE, (8, 0))[0]
             unit.ranges_base = values.get(_RNGLISTS_BASE, (12, 0))[0]
         inside = _covered(values, unit, addresses, base=first)
-        if first and _STMT_LIST in values:
-            lines = Reader(bytes(unit.contents.get(".debug_line", b"")), values[_STMT_LIST][0])
+        if first:
+            if not inside or _STMT_LIST not in values:
+                return
+            tables.add(values[_STMT_LIST][0])
+            lines = Reader(unit.contents.get(".debug_line", b""), values[_STMT_LIST][0])
             lines.at += 4 if unit.offset_size == 4 else 12
-            files = file_table(lines, unit.offset_size, dict(unit.contents))
-        first = False
-        if files is None:
+            files, first = file_table(lines, unit.offset_size, unit.contents), False
             continue
         where = (_CALL_FILE, _CALL_LINE) if tag == _INLINED else (_DECL_FILE, _DECL_LINE)
         file, line = (values.get(name, (0, 0))[0] for name in where)
@@ -123,23 +127,21 @@ def _unit(
 
 
 def _covered(values: Mapping[int, tuple[int, int]], unit: _Unit, addresses: Sequence[int], *, base: bool) -> list[int]:
-    """The ``addresses`` that an entry is about; ``base`` for that of the unit, which ranges count from. What the linker
-    left out is at 0."""
+    """The ``addresses`` that an entry is about; ``base`` for that of the unit, which ranges count from, and which is taken
+    to be about all where it has none. What the linker left out is at 0."""
     low = 0
     if _LOW in values:
         value, form = values[_LOW]
         low = unit.address(value) if form in _ADDRESS_INDEX else value
         if base:
             unit.base = low
-    if base:
-        return []
     if _HIGH in values:
         value, form = values[_HIGH]
         ranges = [(low, value if form == ADDRESS else low + value)]
     elif _RANGES in values:
         ranges = list(unit.ranges(*values[_RANGES]))
     else:
-        return []
+        return [*addresses] if base else []
     return [address for address in addresses if any(0 < start <= address < end for start, end in ranges)]
 
 

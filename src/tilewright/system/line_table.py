@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tilewright.system.dwarf import Header, Reader, file_table
@@ -28,14 +28,15 @@ def source_lines(program: bytes, addresses: Sequence[int]) -> list[list[SourceLi
     contents = {section.name: section.content for section in sections(program)}
     found: dict[int, list[SourceLine]] = {address: [] for address in addresses}
     wanted = sorted(found)
-    for header, rows in _units(contents):
+    calls_of, tables = functions(contents, wanted)
+    for header, rows in _units(contents, tables if ".debug_info" in contents else None):
         for sequence in _sequences(rows):
             if sequence[0][0] == 0:  # the linker left it out
                 continue
             for address in wanted[bisect_left(wanted, sequence[0][0]) : bisect_left(wanted, sequence[-1][0])]:
                 _, file, line = sequence[bisect_right(sequence, address, key=lambda row: row[0]) - 1]
                 found[address] = [SourceLine(header.file(file), line)] if line else []
-    for address, (*calls, declaration) in functions(contents, wanted).items():
+    for address, (*calls, declaration) in calls_of.items():
         known = [*calls, *([] if found[address] or calls else [declaration])]
         found[address] += [SourceLine(file, line) for file, line in known if line]
     return [found[address] for address in addresses]
@@ -59,12 +60,17 @@ def _sequences(rows: Iterable[tuple[int, int, int] | None]) -> Iterator[list[tup
         sequence = []
 
 
-def _units(contents: dict[str, bytes]) -> Iterator[tuple[Header, Iterator[tuple[int, int, int] | None]]]:
+def _units(
+    contents: Mapping[str, bytes], tables: Collection[int] | None = None
+) -> Iterator[tuple[Header, Iterator[tuple[int, int, int] | None]]]:
+    """The units that begin at one of ``tables``, or all of them."""
     reader = Reader(contents.get(".debug_line", b""))
     while reader.at < len(reader.data):
+        start = reader.at
         end, offset_size = reader.unit_end()
-        header = file_table(reader, offset_size, contents)
-        yield header, _rows(reader.data, reader.at, end, header)
+        if tables is None or start in tables:
+            header = file_table(reader, offset_size, contents)
+            yield header, _rows(reader.data, reader.at, end, header)
         reader.at = end
 
 

@@ -84,7 +84,7 @@ _FAST = (*_PRECISE, *_SCALAR, "-O2", "-fno-math-errno")
 # LLVM 22 folds a load under a mask into the instruction that uses it, and unfolds it again to a load of all lanes.
 _MASKED = ("-mllvm", "-disable-peephole") if _X86 else ()
 _OBJECT_FLAGS = ("-c", "-fPIC", "-O1", "-fno-sanitize=all", "-Wno-everything", *_MASKED)
-_RUNTIME_FLAGS = ("-std=c++20", "-O2", "-fno-exceptions", "-fno-rtti", "-isystem", str(INCLUDE_DIR))
+_RUNTIME_FLAGS = ("-std=c++20", "-O2", "-g0", "-fno-exceptions", "-fno-rtti", "-isystem", str(INCLUDE_DIR))
 _LINK_FLAGS = ("-O1", "-fno-sanitize=all", "-pthread", "-ldl")
 _SHARED_FLAGS = ("-shared", "-fPIC", "-Wl,-z,defs")
 
