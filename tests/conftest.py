@@ -24,7 +24,7 @@ hypothesis.settings.load_profile("same")
 
 # The collector goes through all objects of a generation, those of all collected tests among them with Python's own
 # thresholds. See also pytest_collection_finish.
-gc.set_threshold(20_000, 20, 20)
+gc.set_threshold(100_000, 20, 20)
 
 TILE_CPP = ("tests/cpp/", "tests/frontend/cpp/", "tests/fuzz/test_cpp.py", "tests/ops/test_cpp.py")
 

@@ -127,8 +127,8 @@ def _unit(
 
 
 def _covered(values: Mapping[int, tuple[int, int]], unit: _Unit, addresses: Sequence[int], *, base: bool) -> list[int]:
-    """The ``addresses`` that an entry is about; ``base`` for that of the unit, which ranges count from, and which is taken
-    to be about all where it has none. What the linker left out is at 0."""
+    """The ``addresses`` that an entry is about; ``base`` for that of the unit, which ranges count from, and which has
+    all of them where it says nothing. What the linker left out is at 0."""
     low = 0
     if _LOW in values:
         value, form = values[_LOW]
