@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir.dtypes import DType, float64
+from tilewright.ir.dtypes import DType, float32, float64
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.semantics.conversion import from_float64, to_float64
 from tilewright.ir.semantics.rounding import SIGNIFICAND_BITS, Array, round_float, round_significand
@@ -19,6 +19,8 @@ def rounded(name: str, dtype: DType, mode: RoundingMode, *operands: Array) -> Ar
     if name == "sub":
         return rounded("add", dtype, mode, operands[0], -operands[1])
     values = [to_float64(x, dtype) for x in operands]
+    if (name, dtype, mode) == ("fma", float32, RoundingMode.RN):
+        return _odd(*two_sum(values[0] * values[1], values[2])).astype(np.float32)
     return from_float64((_double if dtype is float64 else _narrow)(name, dtype, mode, *values), dtype)
 
 
@@ -37,6 +39,15 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
+
+
+def _odd(value: Array, error: Array) -> Array:
+    """value + error, with the last bit set where float64 does not hold the sum: what is nearest to it among numbers of
+    up to 51 bits is then nearest to the sum itself (Boldo and Melquiond)."""
+    bits = value.view(np.int64)
+    moved = np.isfinite(value) & (error != 0) & (bits & 1 == 0)
+    step = np.where(np.signbit(value) == np.signbit(error), 1, -1)
+    return (bits + np.where(moved, step, 0)).view(np.float64)
 
 
 def _narrow(name: str, dtype: DType, mode: RoundingMode, *values: Array) -> Array:
