@@ -230,9 +230,11 @@ def batched(a: ct.Array, b: ct.Array, c: ct.Array) -> None:
     ct.store(c, (matrix, i, j), total.astype(c.dtype))
 
 
-def test_batches() -> None:
+@pytest.mark.parametrize("dtype", [np.float16, E4M3, E5M2])
+def test_batches(dtype: Any) -> None:
+    """Of 8 bits with right operands that threads transpose."""
     rng = np.random.default_rng(2)
-    a, b = aligned((2, 128, 96), np.float16), aligned((2, 96, 64), np.float16)
+    a, b = aligned((2, 128, 96), dtype), aligned((2, 96, 64), dtype)
     for x in (a, b):
         x[...] = rng.integers(-3, 4, x.shape)
     assert Wgmma in _chosen(batched, a, b, aligned((2, 128, 64), np.float16), grid=(2, 1, 2))

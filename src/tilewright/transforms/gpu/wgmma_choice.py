@@ -330,9 +330,10 @@ def _operands(op: Mma, plan: LoweringPlan, found: dict[Mma, Operands], made: Col
 
 def _is_across_k(y: Operand, op: Mma) -> bool:
     """Whether threads transpose a right operand of 8 or 32 bits, as wgmma reads these along k alone."""
-    seen_so = any(isinstance(through, (Permute, Reshape)) for through in y.through)
-    fetched = y.load.block is op.block and not (seen_so or y.descriptor.needs_realign)
-    return y.type.dtype.bytes in (1, 4) and not readable(y.type, 0) and fetched
+    size = y.type.dtype.bytes
+    seen_so = any(isinstance(o, Permute if size == 1 else (Permute, Reshape)) for o in y.through)
+    apart = seen_so or y.descriptor.needs_realign or readable(y.type, 0)
+    return size in (1, 4) and y.load.block is op.block and not apart
 
 
 def _is_computed(op: Mma, k: int, found: dict[Mma, Operands]) -> bool:
@@ -440,9 +441,7 @@ def _in_shared(load: LoadView, descriptor: Descriptor, dtype: DType, *, transpos
     shape = [n for n in partition.tile_shape if n != 1]
     if len(shape) != 2:
         return "an operand has an extent of 1"
-    inner = kept.index(descriptor.axes[-1])
-    if transposed:
-        inner, shape = 1 - inner, shape[::-1]
+    inner, shape = kept.index(descriptor.axes[-1]) ^ transposed, shape[::-1] if transposed else shape
     swizzle = swizzle_of(shape[inner] * dtype.bytes)
     if swizzle is None or max(shape[1 - inner], swizzle // dtype.bytes) > LARGEST_BOX:
         return f"rows of {shape[inner] * dtype.bytes} bytes are not swizzled"
@@ -463,11 +462,12 @@ def _drop_shared_loads(found: dict[Mma, Operands], staged: dict[Value, Staged], 
 
 
 def _stands(op: Mma, pair: Operands, found: dict[Mma, Operands], staged: dict[Value, Staged], inside: set[Op]) -> bool:
-    source = op.y.op.x if isinstance(op.y.op, Cast) else op.y
-    stands = any(v in staged or _follows(v, found, transposed=v is op.y) for v in (op.x, op.y))
-    if None in pair and not stands and not isinstance(source.op, LoadView):
-        return False
-    return all(o is None or (_is_around(o.load, op) and _may_fetch(o.load, op, inside)) for o in pair)
+    source = op.y
+    while isinstance(source.op, (Cast, Reshape)):
+        source = source.op.x
+    computed = any(v in staged or _follows(v, found, transposed=v is op.y) for v in (op.x, op.y))
+    stands = None not in pair or computed or isinstance(source.op, LoadView)
+    return stands and all(o is None or (_is_around(o.load, op) and _may_fetch(o.load, op, inside)) for o in pair)
 
 
 def _may_fetch(load: LoadView, op: Mma, inside: set[Op]) -> bool:
