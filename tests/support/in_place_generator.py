@@ -42,6 +42,7 @@ class InPlaceGenerator(MemoryWriter):
             whole = self.random.choice((self.blocks, f"x.shape[0] // {self.rows}"))
             self.emit(f"for b in range(b0, {whole}, nb):")
             self.indent += 1
+            self.emit("pass")
         self.body(self.random.randint(*((2, 9) if self.strided else (4, 14))), "")
         last = [t for t in self.pool if t.size == self.size][-2:]
         for i, tile in enumerate(last):
