@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from backends.cpu.comparison import owner
+from support.attention_generator import AttentionGenerator
 from support.in_place_generator import InPlaceGenerator
 from support.kernel_arrays import NumpyArray
 from support.kernel_generator import GeneratedKernel, KernelGenerator
@@ -23,6 +24,7 @@ GENERATORS: dict[str, Callable[[int], Any]] = {
     "rare": lambda seed: RareGenerator(seed).make(),
     "in_place": lambda seed: InPlaceGenerator(seed).make(),
     "loops": lambda seed: LoopGenerator(seed).make(),
+    "attention": lambda seed: AttentionGenerator(seed).make(),
 }
 
 

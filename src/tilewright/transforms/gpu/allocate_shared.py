@@ -10,10 +10,13 @@ from tilewright.analysis.first_fit import first_fit
 from tilewright.analysis.live_ranges import LiveRanges
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.errors import TileError
+from tilewright.ir.ops.control import incoming
 from tilewright.ir.ops.gpu.cluster import ClusterStore
 from tilewright.ir.ops.gpu.memory import AsyncCopy, AsyncWait, SharedAlloc, SharedCopy
 from tilewright.ir.ops.gpu.specialize import WarpSpecialize
 from tilewright.ir.ops.gpu.tma import TmaLoad, TmaStore
+from tilewright.ir.ops.gpu.wgmma import Wgmma, WgmmaWait
+from tilewright.ir.reachable import reachable
 from tilewright.transforms.base import InPlacePass
 
 MOST_SHARED_BYTES = 232448  # of a CTA on sm_90 and sm_100: CUDA C++ Programming Guide, "Technical specifications"
@@ -31,10 +34,11 @@ class AllocateShared(InPlacePass):
     """Gives every ``gpu.shared_alloc`` an offset; tiles that are not live at the same time share memory.
 
     A tile is live from its allocation to its last use, and to the end of a loop around that one if it is allocated
-    outside; one that an asynchronous copy fills, to the next wait; one that the TMA unit stores, to the end. One that
-    another thread fetches is live as long as those use it that wait for what it fetches, as far as CTAs do not fetch
-    for each other. One that other CTAs store to shares none, and the smallest ones share none where there is room: what
-    warps exchange for a reduction needs no barrier before it then.
+    outside; one that an asynchronous copy fills, to the next wait; one that the TMA unit stores, to the end; one that
+    an MMA op reads, to where that is waited for. One that another thread fetches is live as long as those use it that
+    wait for what it fetches, as far as CTAs do not fetch for each other. One that other CTAs store to shares none, and
+    the smallest ones share none where there is room: what warps exchange for a reduction needs no barrier before it
+    then.
     Runs when all shared memory is asked for, and before barriers are inserted, which keep apart what shares memory.
     OutOfSharedMemory, when ``limit`` bytes are not enough, at the allocation that does not fit.
     """
@@ -97,6 +101,7 @@ def _intervals(function: Function) -> list[_Interval]:
     """The life of each allocation, as numbers of ops in program order."""
     ranges = LiveRanges(function)
     waits = [at for op, at in ranges.first.items() if isinstance(op, AsyncWait)]
+    landings = _landings(function)
 
     roles = next(iter(function.ops_of(WarpSpecialize)), None)
 
@@ -112,6 +117,7 @@ def _intervals(function: Function) -> list[_Interval]:
                 found = len(ranges.first)  # the TMA unit reads it until the end, or the last store, is waited for
             if isinstance(op, SharedCopy):
                 found = max(found, end(op.result, block))
+            found = max(found, ranges.end(landings.get(op, ()), block))
         return found
 
     found = []
@@ -122,6 +128,16 @@ def _intervals(function: Function) -> list[_Interval]:
         used = _consumed(op, roles) if roles is not None else None
         last = end(op.result, op.block) if used is None or roles is None else end(op.result, roles.consumer, used)
         found.append(_Interval(op, ranges.first[op], max(last, ranges.first[op])))
+    return found
+
+
+def _landings(function: Function) -> dict[Op, list[Op]]:
+    """Where each MMA op of warp groups is waited for, also as one that others add to, or whose sum a loop carries."""
+    found: dict[Op, list[Op]] = {}
+    for wait in function.ops_of(WgmmaWait):
+        sums = reachable(wait.accs, lambda v: [v.op.acc] if isinstance(v.op, Wgmma) else incoming(v) or ())
+        for op in {v.op for v in sums if isinstance(v.op, Wgmma)}:
+            found.setdefault(op, []).append(wait)
     return found
 
 
