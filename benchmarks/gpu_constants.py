@@ -1,6 +1,6 @@
 """What a few kernels take on a GPU with other values of a constant: where the numbers of its heuristics come from.
 
-    python benchmarks/gpu_constants.py backends.triton.heuristics._WORDS 8 16 32 --rows softmax norm [--backend gpu]
+    python benchmarks/gpu_constants.py backends.triton.options._WORDS 8 16 32 --rows softmax norm [--backend gpu]
 
 Kernels are compiled anew for each value; then the values take turns, three times, with a cold L2 cache. Times are
 microseconds; ``results/gpu_constants.md`` has them. ``constants.py`` is the same for a CPU.

@@ -43,7 +43,6 @@ PASSES = (
     "trim-stores",
     "stream-stores",
     "pack-panels",
-    "split-tiles",
     "contract-fma",
     "sink-loads",
     "lower-reports",

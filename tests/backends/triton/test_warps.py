@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as ct
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends.triton.heuristics import choose
+from tilewright.backends.triton.options import choose
 from tilewright.backends.triton.resources import check_registers
 from tilewright.runtime.launch import specialization
 from tilewright.transforms.pipelines import optimize

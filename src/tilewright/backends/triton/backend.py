@@ -11,8 +11,7 @@ from typing import Any
 from tilewright.analysis.gpu.target import GpuTarget, parse_target, resolved
 from tilewright.backends.triton import resources
 from tilewright.backends.triton.fallbacks import CompileResult, compile_with_fallbacks
-from tilewright.backends.triton.heuristics import choose
-from tilewright.backends.triton.options import Options
+from tilewright.backends.triton.options import Options, choose
 from tilewright.backends.triton.requirements import compiler_missing, version, version_text
 from tilewright.backends.triton.resource_usage import resource_usage
 from tilewright.backends.triton.ttir.kernel import TtirKernel, lower

@@ -25,7 +25,7 @@ _MOST_ACCESSES = 320  # to memory, in the source of a kernel
 _LONG = 17500  # instructions per thread
 
 _MMA_OPS = (Mma, MmaScaled)
-_WGMMA_ROWS = 64  # MMA ops of fewer rows are computed another way: PTX ISA, shapes of wgmma.mma_async
+_ROWS = 64  # MMA ops of fewer rows have no accumulators in tensor memory: PTX ISA, shapes of tcgen05.mma
 
 # Op -> instructions for each element, roughly; one for others. Loops count once.
 _INSTRUCTIONS: dict[type[Op], int] = {
@@ -152,7 +152,7 @@ def check_shared(function: Function, target: GpuTarget) -> None:
     for op in mmas:
         loaded = [v for v in (op.x, op.y) if isinstance(v.op, (Load, LoadView))]
         sizes = [v.tile.bytes for v in loaded]
-        both = target.capability // 10 in (9, 10) and op.x.tile.shape[-2] >= _WGMMA_ROWS
+        both = target.has_tensor_memory and op.x.tile.shape[-2] >= _ROWS
         needed = sum(sizes) if both else max(sizes, default=0)
         if needed > target.shared_memory:
             raise TileError(
