@@ -75,7 +75,7 @@ def emit_mma(state: State, nest: LoopNest, op: Mma) -> None:
     right = _buffered(state.tile_buffer(y), product.n)
     accumulator = _accumulator(state, nest, op.acc)
     interleaved = isinstance(source, LoopNest) and _reader(state, source) is not None
-    goal = stored(state, op, nest.results[0])
+    goal = stored(state, op, nest.results[0]) if dot is None else None
     work_buffer = None if work is None or dot is None else state.buffer(work, int8, dot.scratch_bytes(product))
 
     def multiply() -> NestWork:
@@ -216,7 +216,7 @@ def _multiply(
         function = _kernel(state, kernel, p, accumulator, packed=packed, fetching=goal is not None)
     else:
         start = "interleaved." * interleaved + "wide." * (left.buffered and p.x.is_floating)
-        function = _dot_kernel(state, dot, p, start + "fetching." * (goal is not None))
+        function = _dot_kernel(state, dot, p, start)
     nest = Nest(state.builder)
     batches = math.prod(op.result.tile.shape[:-2])
     lanes, bits = blocking(state, p).lanes, p.out.bitwidth
@@ -236,11 +236,10 @@ def _multiply(
             pointer = nest.builder.gep(pointer, [offset], source_etype=element_type(dtype))
         arguments.append(pointer)
     if work is not None:
-        arguments.append(work.pointer)
-        distances: list[Index] = [left.row]
+        arguments += [work.pointer, as_value(left.row)]
     else:
-        distances = [*valid, k, left.row, *[left.column] * (not packed), *[right.row] * (not right.buffered)]
-    arguments += map(as_value, (*distances, *(goal or ())))
+        distances = [left.row, *[left.column] * (not packed), *[right.row] * (not right.buffered)]
+        arguments += map(as_value, (*valid, k, *distances, *(goal or ())))
     nest.builder.call(function, arguments)
     nest.close()
     return done
@@ -336,15 +335,14 @@ def _kernel(
 def _dot_kernel(state: State, dot: DotInstruction, p: Product, start: str) -> ir.Function:
     """The micro-kernel with ``dot`` instructions: its parameters are x, y, out, scratch memory, and the distance of the
     rows of x. Its name begins with ``start``: ``wide.``: that is bfloat16 in scratch memory, kept as float32 there;
-    ``interleaved.``: y is; ``interleave.``: it does that to y, and nothing else; ``fetching.``: the numbers of
-    ``Stored`` are parameters, too."""
+    ``interleaved.``: y is; ``interleave.``: it does that to y, and nothing else."""
     options = {"widened": "wide." in start, "interleaved": "interleaved." in start}
 
     def emit(function: ir.Function) -> None:
         kernel = (TileKernel if dot.tiles else DotKernel)(function, dot, p, **options)
         (kernel.emit_interleave if start == "interleave." else kernel.emit)()
 
-    return _function(state, f"tw.mma.{start}{p}", 4, 3 if "fetching." in start else 1, emit)
+    return _function(state, f"tw.mma.{start}{p}", 4, 1, emit)
 
 
 def _function(

@@ -11,7 +11,6 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.codegen import index, lanes
 from tilewright.backends.cpu.codegen.index import Index
-from tilewright.backends.cpu.codegen.mma_kernel import fetch_line
 from tilewright.backends.cpu.codegen.nest import Nest
 from tilewright.backends.cpu.loops.dot import LANES, VECTORS, DotInstruction, Product
 from tilewright.backends.external import call_external
@@ -27,8 +26,8 @@ _WORDS = ir.VectorType(I32, LANES)
 class DotKernel:
     """Emits the body of ``function(x, y, out, work, x_row)``, which adds x @ y to out.
 
-    The last is the distance of the rows of x; the numbers of ``Stored`` may follow. bfloat16 is kept as float32 in y,
-    and in x where that is ``widened``. Where y is ``interleaved``, a function with ``emit_interleave`` has written it.
+    The last is the distance of the rows of x. bfloat16 is kept as float32 in y, and in x where that is ``widened``.
+    Where y is ``interleaved``, a function with ``emit_interleave`` has written it.
     """
 
     most_vectors, most_rows = VECTORS, _ROWS
@@ -36,7 +35,7 @@ class DotKernel:
     def __init__(
         self, function: ir.Function, dot: DotInstruction, p: Product, *, widened: bool, interleaved: bool
     ) -> None:
-        self.x, self.y, self.out, self.work, self.x_row, *self.stored = function.args
+        self.x, self.y, self.out, self.work, self.x_row = function.args
         self.function, self.dot = function, dot
         self.m, self.n, self.k = p.m, p.n, p.k
         # Where all panels lie, one behind the other; None where each takes the place of the one before.
@@ -157,7 +156,6 @@ class DotKernel:
             line = index.mul(builder, index.add(builder, row, i), self.n)
             start = index.add(builder, line, column)
             pointers.append([self._at(nest, self.out, start, I32, j * LANES) for j in range(self.vectors)])
-        self._fetch_stored(nest, row, column)
         accumulators = [[builder.load(p, align=4, typ=self.total) for p in line] for line in pointers]
         if self.flip:
             for i, line in enumerate(accumulators):
@@ -175,11 +173,6 @@ class DotKernel:
         for line, addresses in zip(accumulators, pointers):
             for value, address in zip(line, addresses):
                 nest.builder.store(value, address, align=4)
-
-    def _fetch_stored(self, nest: Nest, row: Index, column: Index) -> None:
-        """Have the lines fetched that these rows and columns of the result are going to be stored to."""
-        for i in range(self.rows if self.stored else 0):
-            fetch_line(nest, self.stored, index.add(nest.builder, row, i), column, self.columns, I32)
 
     def _step(
         self, nest: Nest, start: tuple[Index, Index], group: Index, accumulators: list[list[ir.Value]]

@@ -193,11 +193,19 @@ class Kernel:
         start = [self._start(nest, row, i, column, line) for i, line in enumerate(out)]
         if self.stored:
             for i in range(rows):
-                fetch_line(nest, self.stored, index.add(nest.builder, row, i), column, self.block.columns, self.type)
+                self._fetch_line(nest, index.add(nest.builder, row, i), column)
         accumulators = self._sum(nest, row, column, start)
         for line, pointers in zip(accumulators, out):
             for value, pointer in zip(line, pointers):
                 nest.builder.store(self._finished(nest, value), pointer, align=4)
+
+    def _fetch_line(self, nest: Nest, row: Index, column: Index) -> None:
+        """Have the lines fetched that what is computed of ``row`` is going to be stored to."""
+        builder, (first, distance), item = nest.builder, self.stored, 8 if self.type == F64 else 4
+        start = builder.add(first, as_value(index.mul(builder, row, distance)))
+        start = builder.add(start, as_value(index.mul(builder, column, item)))
+        for at in range(0, self.block.columns * item, LINE):
+            prefetch(builder, builder.inttoptr(builder.add(start, I64(at)), ir.PointerType()), write=True)
 
     def _start(self, nest: Nest, row: Index, i: int, column: Index, pointers: Sequence[ir.Value]) -> list[ir.Value]:
         """What the accumulators of a row start from."""
@@ -325,15 +333,6 @@ class RowsKernel(Kernel):
             stored = builder.load(pointer, align=1, typ=storage_type(dtype, width))
             found.append(self.state.emitter(builder, width).to_register(dtype, stored))
         return found
-
-
-def fetch_line(nest: Nest, stored: Sequence[ir.Value], row: Index, column: Index, columns: int, type_: ir.Type) -> None:
-    """Have the lines fetched that so many columns of a row are going to be stored to: see ``Stored``."""
-    builder, (first, distance), item = nest.builder, stored, 8 if type_ == F64 else 4
-    start = builder.add(first, as_value(index.mul(builder, row, distance)))
-    start = builder.add(start, as_value(index.mul(builder, column, item)))
-    for at in range(0, columns * item, LINE):
-        prefetch(builder, builder.inttoptr(builder.add(start, I64(at)), ir.PointerType()), write=True)
 
 
 class TransposedKernel(Kernel):

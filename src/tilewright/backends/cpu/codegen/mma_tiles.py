@@ -36,7 +36,8 @@ class TileKernel(DotKernel):
 
     @property
     def rows_first(self) -> bool:
-        return self.panels is not None  # the rows of x lie apart, the panels follow each other
+        """Panels follow each other, the rows of x lie apart: those of bytes are few enough lines to gain by that."""
+        return self.panels is not None and self.dot.element_bytes == 1
 
     def begin(self, builder: ir.IRBuilder) -> None:
         type_ = ir.ArrayType(I8, len(_CONFIGURATION))
@@ -61,7 +62,6 @@ class TileKernel(DotKernel):
                 accumulators.append((I8(_SIDE * i + j), self._at(nest, self.out, start, I32), I64(4 * self.n)))
         for register in accumulators:
             self._do(builder, "tileloadd64", *register)
-        self._fetch_stored(nest, row, column)
         step = self.dot.per_lane * TILE_ROWS  # elements along k
         k = nest.begin(self.k, step) if self.k > step else 0
         inner, (source, length) = nest.builder, (self.work, self.k) if self.x_widened else (self.x, self.x_row)
