@@ -30,7 +30,7 @@ class Executable(Protocol):
     def bind(self, grid: Grid, arguments: LaunchArguments) -> Callable[[], None]:
         """``launch`` with these arguments, to be called any number of times, also from several threads at once.
 
-        Everything that can be done once is done here. What is returned takes attributes, as functions do.
+        Everything that can be done once is done here.
         """
         return functools.partial(self.launch, grid, arguments)
 

@@ -85,7 +85,7 @@ class GpuExecutable:
         run, like = functools.partial(self.launch, grid, arguments), self.artifact
         if native.available() and self._by_value and not (self._parameters.copies or like.local_bytes or like.reports):
             queue, device = functools.partial(self._run, grid, arguments), self._kernel(arguments.device).device
-            return functools.partial(launcher(queue, arguments.stream, device, run))
+            return launcher(queue, arguments.stream, device, run)
         return run
 
     def _require(self, grid: tuple[int, int, int], arguments: LaunchArguments) -> None:

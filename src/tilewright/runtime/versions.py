@@ -31,10 +31,10 @@ def note_writes(args: Sequence[Any], written: Sequence[Path]) -> None:
 
 
 def noting_writes(run: Callable[[], None], args: Sequence[Any], written: Sequence[Path]) -> Callable[[], None]:
-    """``run``, with ``note_writes`` after it where it writes to tensors."""
+    """``run``, with ``note_writes`` after it where it writes to tensors, as what takes attributes."""
     tensors = _tensors(args, written)
     if not tensors:
-        return run
+        return functools.partial(run)
     increment = incrementer()
 
     def run_and_note() -> None:

@@ -221,7 +221,7 @@ class CpuExecutable:
             with contextlib.suppress(native.NotCompiled):
                 stub = self.launch_stub(0, (), {})
                 if stub is not None:
-                    run = functools.partial(code.bound(stub, self._pack(*arguments.values), grid, 0, run))
+                    return code.bound(stub, self._pack(*arguments.values), grid, 0, run)
         return run
 
     def _run(self, grid: tuple[int, int, int], total: int, count: int, packed: bytes) -> None:
