@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.backends import native
 from tilewright.backends.native import Embedded
 from tilewright.backends.native.body import Body
-from tilewright.backends.native.templates import filled
+from tilewright.backends.native.values import Record, Word
 from tilewright.ir.types import TileType
 from tilewright.runtime.abstract import RecordedLaunch
 from tilewright.runtime.arrays import AbstractAddress
@@ -30,12 +30,70 @@ _ALIGNMENT = 16  # of arrays, which kernels are compiled for
 _CAPSULE = b"xla._CUSTOM_CALL_TARGET"
 
 
+# What functions of XLA's are given: a size, an extension, the context or what else they are about, and more.
+_GIVEN = "size", "extension", "about", "first", "second"
+
+
 @functools.cache
 def _helpers() -> str:
     """Functions that call those of the API."""
-    offsets = {"api": _API, "context": _CONTEXT, "schedule": _SCHEDULE}
-    errors = {"error_create": _ERROR_CREATE, "error_destroy": _ERROR_DESTROY}
-    return filled(__file__, "xla.ll", **offsets, **errors)
+    return _error() + _failed() + _call() + _schedule() + _ask()
+
+
+def _given(body: Body) -> Record:
+    return Record(body, body.stack(f"[{len(_GIVEN)} x i64]"), _GIVEN)
+
+
+def _called(body: Body, given: Record, api: str, offset: object, size: object, about: str) -> str:
+    given["size"], given["extension"] = size, 0
+    body.store("ptr", about, given.place("about"))
+    return body.op(f"call ptr {body.load('ptr', body.element(api, offset))}(ptr {given.address})")
+
+
+def _error() -> str:
+    """A new error."""
+    body = Body()
+    given = _given(body)
+    body.store("i32", "%code", given.place("first"))
+    error = _called(body, given, "%api", _ERROR_CREATE, 28, "%message")
+    return body.named("internal ptr @xla_error(ptr %api, ptr %message, i32 %code)", f"ret ptr {error}")
+
+
+def _failed() -> str:
+    """Whether there is an error, which is freed."""
+    body = Body()
+    body.require_object("%error")
+    _called(body, _given(body), "%api", _ERROR_DESTROY, 24, "%error")
+    return body.named("internal i32 @xla_failed(ptr %api, ptr %error)", "ret i32 1\nno:\nret i32 0")
+
+
+def _call() -> str:
+    """Whether a function of the API fails: what follows the context is there."""
+    body = Body()
+    api, context = (body.load("ptr", "%frame", at) for at in (_API, _CONTEXT))
+    error = _called(body, Record(body, "%given", _GIVEN), api, "%offset", "%size", context)
+    failed = body.op(f"call i32 @xla_failed(ptr {api}, ptr {error})")
+    return body.named("internal i32 @xla_call(ptr %frame, i64 %offset, i64 %size, ptr %given)", f"ret i32 {failed}")
+
+
+def _schedule() -> str:
+    """Have task(data) called by a thread of XLA's; the pool is the call frame."""
+    body = Body()
+    given = _given(body)
+    for name, value in (("first", "%task"), ("second", "%data")):
+        body.store("ptr", value, given.place(name))
+    failed = body.op(f"call i32 @xla_call(ptr %frame, i64 {_SCHEDULE}, i64 40, ptr {given.address})")
+    return body.named("internal i32 @xla_schedule(ptr %frame, ptr %task, ptr %data)", f"ret i32 {failed}")
+
+
+def _ask() -> str:
+    """What a function of the API with one more argument, the output, says."""
+    body = Body()
+    given = _given(body)
+    body.store("ptr", "%out", given.place("first"))
+    failed = body.op(f"call i32 @xla_call(ptr %frame, i64 %offset, i64 32, ptr {given.address})")
+    said = Word(body, failed, "i32").equals(0).choose(given["first"], "%otherwise")
+    return body.named("internal i64 @xla_ask(ptr %frame, i64 %offset, ptr %out, i64 %otherwise)", f"ret i64 {said}")
 
 
 class Handler:
