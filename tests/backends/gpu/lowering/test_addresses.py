@@ -36,8 +36,11 @@ def text(columns: int) -> str:
 
 
 def test_each_row_of_a_thread_is_one_addition_away_from_another_one() -> None:
-    """And not a product of its own, which a loop would keep: a thread has 16 rows."""
-    assert len(re.findall(r"mul\.lo\.s64|mad\.lo\.s64", text(95))) <= 3
+    """Of a loop, which keeps no offset of each of its 16 rows."""
+    before, loop = text(95).split("\n$L__BB0_3:", 1)
+    loop = loop.split("bra.uni")[0]
+    kept = {r for r in re.findall(r"%rd\d+", loop) if re.search(rf"\s{r}[,;]", before)}
+    assert len(re.findall(r"ld\.global", loop)) >= 16 and len(kept) <= 8
 
 
 @pytest.mark.parametrize("columns", [95, 96])
