@@ -390,7 +390,16 @@ def test_the_variant_for_rows_of_a_length_is_launched(monkeypatch: pytest.Monkey
     found = kernel.launch_stub(0, (), variants)
     assert found is not None
     enter = entered(found)
-    cases = ((10, 16, 24), (11, 0, HANDLE), (11, 1, 32), (11, 8, 32), (11, 9, 40), (11, 16, 40), (11, 17, HANDLE))
+    cases = (
+        (10, 16, 40),
+        (10, 17, 24),
+        (11, 0, HANDLE),
+        (11, 1, 32),
+        (11, 8, 32),
+        (11, 9, 40),
+        (11, 16, 40),
+        (11, 17, HANDLE),
+    )
     for blocks, length, handle in cases:
         memory = ctypes.c_uint64(length)
         assert enter(ctypes.addressof(memory), blocks, 1, 1, 0) == 0

@@ -47,7 +47,7 @@ from tilewright.backends.triton.backend import compile_for
 from tilewright.gpu_runtime import driver
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
-from tilewright.ir.gpu_stage import DEEPER, KEPT_ROWS
+from tilewright.ir.gpu_stage import DEEPER
 from tilewright.runtime.launch import specialization
 
 GENERATORS: dict[str, Callable[[int], Any]] = {**KERNELS, "programs": program}
@@ -122,10 +122,10 @@ def _compile_variants(function: Function, target: str) -> None:
 
     first = Constraints()
     made = compiled(first)
-    depths, kept = (made.distributed.hints.get(name, ()) for name in (DEEPER, KEPT_ROWS))
+    depths = made.distributed.hints.get(DEEPER, ())
     how = [replace(first, join=join) for join in made.joinable]
     how += [replace(first, stages=stages, blocks=n) for n, stages in enumerate(depths, 1) if stages]
-    how += [replace(first, steps=_STEPS)] if kept else []
+    how += [replace(first, steps=_STEPS)] if made.kept_rows else []
     how += [replace(first, across=n, blocks=1) for n in made.divisions]
     for others in (*how, replace(first, realign=False), replace(first, descriptors=False)):
         compiled(others)

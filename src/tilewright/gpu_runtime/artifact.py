@@ -44,7 +44,7 @@ class Artifact:
     With ``divisions`` there are variants in which so many CTAs of a cluster run a block, if each has an SM for itself.
     With ``depths`` there is a variant with so many stages for one block on each SM, for two and so on. With
     ``kept_rows`` there are variants that keep rows: the number of the parameter that is their length, the elements of a
-    step, and for how many of these, one variant each. With ``short_rows`` there are variants for rows that are shorter
+    step, and for how many of these at most. With ``short_rows`` there are variants for rows that are shorter
     than their tile: its elements, and the numbers of the parameters that are their lengths. With ``grid_extent`` a
     parameter says how long the grid is along its first axis, see there. ``fallback`` says what the compiler had to do
     without.

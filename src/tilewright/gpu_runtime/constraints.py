@@ -21,7 +21,7 @@ class Constraints:
     stages: int = 0  # pipeline stages of MMA loops, without other variants; 0: they are chosen
     blocks: int = 0  # of the grid on an SM, at most; 0: many
     rows: tuple[int, ...] = ()  # at most how long those are whose lengths are these parameters; nothing: any
-    steps: int = 0  # that rows have which several loops read, and which are kept; 0: none are
+    steps: int = 0  # that rows have, at most, which several loops read, and which are one tile; 0: they stay loops
     hide_divisibility: bool = False  # Triton knows less about indices
     occupancy: bool = True  # registers are limited as the kernel asks
     join: tuple[int, int, int] | None = None  # blocks along each axis of the grid, whose tiles are one; None: by grid

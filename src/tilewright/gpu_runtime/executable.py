@@ -33,6 +33,11 @@ _NO_LAUNCH = LAUNCH(lambda *_: 0)
 _MOST_ENTRIES = 64  # of a kernel; a program with lists of more kinds than that starts over
 
 
+def kept_steps(most: int) -> list[int]:
+    """For how many steps of rows there are variants: for each number, of more than eight for eighths of a tile."""
+    return [n for n in range(1, most + 1) if n % (1 << max((n - 1).bit_length() - 3, 0)) == 0]
+
+
 class GpuExecutable:
     """Machine code of one kernel for one architecture, on every device of that architecture.
 
@@ -100,8 +105,8 @@ class GpuExecutable:
 
     def _choices(self, processors: int) -> Choices:
         """Which variants there are for launches on so many SMs: with the most neighbouring blocks in a CTA; with the
-        most CTAs for a block; with as many stages as suit one CTA on each of them, or two and so on; that keep rows of
-        one step, of two and so on."""
+        most CTAs for a block; whose rows of one step, of two and so on are one tile; with as many stages as suit one
+        CTA on each of them, or two and so on."""
         artifact, like = self.artifact, self.constraints
         joins = reversed([*zip(artifact.joinable, artifact.busy)])
         found = [Choice(replace(like, join=joined), joined, busy) for joined, busy in joins]
@@ -112,13 +117,14 @@ class GpuExecutable:
             size, *lengths = artifact.short_rows
             shorter = [(size * n // 8, *lengths) for n in EIGHTHS]
             found += [Choice(replace(like, rows=r), most=r[0], parameters=tuple(lengths)) for r in shorter]
+        if artifact.kept_rows:
+            length, elements, most_steps = artifact.kept_rows
+            found.append(Choice(None, parameters=(length,)))  # of no length
+            for n in kept_steps(most_steps):
+                found.append(Choice(replace(like, steps=n), most=n * elements, parameters=(length,)))
         for n, stages in enumerate(artifact.depths, 1):
             variant = replace(like, stages=stages, blocks=n) if stages else None
             found.append(Choice(variant, most=n * (processors // self._parameters.ctas)))
-        if artifact.kept_rows:
-            length, elements, most_steps = artifact.kept_rows
-            variants = [None, *(replace(like, steps=n) for n in range(1, most_steps + 1))]
-            found += [Choice(v, most=n * elements, parameters=(length,)) for n, v in enumerate(variants)]
         return Choices(found, artifact.joined, processors, self._without if self._parameters.maps else ())
 
     def launch_stub(

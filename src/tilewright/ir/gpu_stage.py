@@ -21,7 +21,6 @@ DEEPER = "deeper_stages"  # and how many stages there would be with one CTA on a
 CTAS_OF_SM = "ctas_of_sm"  # and of one whose warps load what they multiply: how many CTAs an SM holds
 MOST_CTAS = "most_ctas"  # and of one that is compiled again: how many these may be
 ROW_PART = "row_part"  # and of one whose rows are too large for the registers: how many elements are computed at once
-KEPT_ROWS = "kept_rows"  # and of one whose loops read rows again: which parameter is their length, and a step of them
 MULTICAST_PAYS = "multicast_pays"  # and of one with operands whose rows do not start on sectors of the L2 cache
 BLOCKS_OF_CTA = "blocks_of_cta"  # and of one whose CTAs run several blocks of the grid: how many
 CTAS_OF_BLOCK = "ctas_of_block"  # and of one whose blocks are run by several CTAs, not in a cluster: by how many

@@ -26,7 +26,7 @@ from tilewright.backends.reference.memory import Memory
 from tilewright.gpu_runtime import realign
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.gpu_runtime.device_printf import deliver
-from tilewright.gpu_runtime.executable import EIGHTHS
+from tilewright.gpu_runtime.executable import EIGHTHS, kept_steps
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64, uint8, uint16, uint32, uint64
 from tilewright.ir.gpu_parameters import MAP_BYTES, Geometry, TableParameter, grid_extent
@@ -112,7 +112,7 @@ class PtxExecutable:
         if lengths and shorter:
             how = replace(self._backend.constraints, rows=(shorter[0], *lengths))
         elif 0 < steps <= most:
-            how = replace(self._backend.constraints, steps=steps)
+            how = replace(self._backend.constraints, steps=min(n for n in kept_steps(most) if n >= steps))
         else:
             return None
         if how not in self._variants:

@@ -193,11 +193,8 @@ def scattered(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
         ct.scatter(out, (row, j * T + at), ct.gather(x, (row, j * T + at), padding_value=0) / total)
 
 
-@pytest.mark.parametrize("steps", [0, 4])
-def test_what_loops_gather_and_scatter_is_divided(steps: int) -> None:
-    """Kept rows by as many CTAs as have 8,192 elements, of which these have 1,024 of a step."""
-    function = function_of(scattered, 8192)
-    made = DivideRows(H200, 0 if steps else 4, steps).run(function)
+def test_what_loops_gather_and_scatter_is_divided() -> None:
+    made = DivideRows(H200, 4).run(function_of(scattered, 8192))
     assert AnalysisManager(made).get(cluster_size) == 4 and made.ops_of(StoreView)
 
 

@@ -14,8 +14,10 @@ from support.ptx.backend import ptx_backend
 import tilewright as ct
 from tilewright.ir.core import Function
 from tilewright.ir.ops.linear import Mma
+from tilewright.ir.parser import parse_function
 from tilewright.transforms.gpu.widen_steps import WidenSteps
 from tilewright.transforms.instrumentation import observed_passes
+from tilewright.transforms.pipelines import run_passes
 
 PRODUCTS = [
     Product((64, 64, 96), (64, 64, 32)),  # one of two, and one
@@ -178,6 +180,14 @@ def test_two_steps_at_once_and_the_one_that_is_left() -> None:
     rest = loop("%e, %n, %one", "%x", "%y", 32, "%wide")
     before = product(f"%sum = {loop('%zero, %n, %one', '%x', '%y', 32, '%none')}")
     check(WidenSteps(), before, product(f"%wide = {wide}\n  %sum = {rest}", views), settles=False, names=False)
+
+
+def test_steps_that_do_not_follow_each_other_stay() -> None:
+    x = part("64,32", "64,48")
+    view = f"%x3 = make_partition_view(%m) {{type = !{x}}} : {x}"
+    text = product(f"%sum = {loop('%zero, %n, %one', '%x3', '%y', 32, '%none')}", view)
+    function = parse_function(text)
+    assert run_passes(function, (WidenSteps(),)) is function
 
 
 def rows_of_steps(a, more, b, c, M: ct.Constant[int], N: ct.Constant[int], K: ct.Constant[int]):

@@ -15,8 +15,7 @@ from tilewright.ir.gpu_stage import ROW_PART, SHORT_ROWS
 from tilewright.ir.layouts import LANES
 from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul, Select, Sub
-from tilewright.ir.ops.control import For, LoopOp
-from tilewright.ir.ops.floats import Exp, Exp2
+from tilewright.ir.ops.control import For, If, LoopOp
 from tilewright.ir.ops.gpu.cluster import ClusterGather
 from tilewright.ir.ops.linear import CombiningOp, MmaOp, Reduce
 from tilewright.ir.ops.memory import (
@@ -80,11 +79,6 @@ _WARPS_OF_ONE_BLOCK = 8
 # Of a thread, of what loops carry and vectors change: Mamba's scan in tiles of 32, 64 and 128 channels takes 624, 633
 # and 679 us with 2, 4 and 8 warps, of 32 and 128 with four 736 and 894 (one H200).
 _ELEMENTS_OF_STATE = 8
-# Of a thread, of rows that loops keep in registers: so many elements or more, which 16 bytes are of one step, and where
-# nothing is exponentiated, no more than so many. In steps of 1,024 softmax of bfloat16 with 16,384 columns has 3,761
-# GB/s with four warps, 2,867 with eight, RMS norm 3,216 and 3,897, in steps of 4,096 softmax has 4,152 with eight and
-# 4,021 with 16; layer norm of 1,024 columns 4,121 with one and 3,996 with two (one H200).
-_ELEMENTS_OF_ROW, _VECTOR_BYTES, _MOST_OF_ROW, _WARPS_OF_KEPT_ROWS = 32, 16, 64, 8
 _SPILLED = 1.25  # how many times the registers that there are a thread may need, before it is slow
 
 
@@ -93,9 +87,8 @@ def _is_wide(op: MmaOp, *, f32: bool) -> bool:
     return op.x.tile.element is tfloat32 or (f32 and op.x.tile.element is float32)
 
 
-def suitable_warps(function: Function, *, f32: bool = False, blocks: int = 0, steps: int = 0) -> int:
-    """A power of two up to 32, for a grid that puts no more than so many ``blocks`` on an SM (0: many), or where so
-    many ``steps`` of rows are kept."""
+def suitable_warps(function: Function, *, f32: bool = False, blocks: int = 0) -> int:
+    """A power of two up to 32, for a grid that puts no more than so many ``blocks`` on an SM (0: many)."""
     mmas = function.ops_of(MmaOp)
     if mmas:
         words = {op: op.acc.tile.size * max(op.acc.tile.element.bytes // 4, 1) for op in mmas}
@@ -117,13 +110,6 @@ def suitable_warps(function: Function, *, f32: bool = False, blocks: int = 0, st
         return 4 if few else 8
     if ROW_PART in function.hints:
         return _WARPS_OF_PARTS
-    if steps:
-        loads = [op.result.tile for op in function.ops_of((Load, LoadView)) if isinstance(op.parent, LoopOp)]
-        tile = max((t for t in loads if not t.is_pointer), key=lambda t: t.size)
-        row, wide = steps * tile.size, tile.bytes // (LANES * _VECTOR_BYTES)
-        warps = max(1 << min(row // (LANES * _ELEMENTS_OF_ROW), wide).bit_length() >> 1, 1)
-        most = row if function.ops_of((Exp, Exp2)) else _MOST_OF_ROW  # quotients by a sum share a reciprocal in a step
-        return min(_warps_with(row, most, warps), _WARPS_OF_KEPT_ROWS)
     largest = max((_kept(op) for op in function.walk()), default=0)
     if function.ops_of(CombiningOp):
         return _warps_of_rows(function, max(largest, 1), blocks)
@@ -183,7 +169,7 @@ def _registers(words: float, warps: int) -> float:
 
 def _warps_of_rows(function: Function, size: int, blocks: int) -> int:
     """For tiles of up to ``size`` elements that are reduced."""
-    loads = function.ops_of((Load, LoadView))
+    loads = [op for op in function.ops_of((Load, LoadView)) if not isinstance(op.parent, If)]  # what is rare
     sizes = {op: op.results[0].tile.size * _bits(op.results[0]) // 8 for op in loads}
     row = max(sizes.values(), default=size * 4)
     words = _words_of_an_element(function, size) * size

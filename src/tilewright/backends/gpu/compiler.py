@@ -24,7 +24,6 @@ from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import float8_e4m3fn, float8_e5m2
 from tilewright.ir.gpu_parameters import TableParameter
-from tilewright.ir.gpu_stage import KEPT_ROWS
 from tilewright.ir.ops.gpu.cluster import ClusterStore
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tma import ParameterMap
@@ -34,11 +33,11 @@ from tilewright.ir.report_buffer import sites
 from tilewright.system import collector
 from tilewright.transforms.base import Pass
 from tilewright.transforms.bound_parameters import BoundParameters
-from tilewright.transforms.gpu.divide_rows import DivideRows, divisions
+from tilewright.transforms.gpu.divide_rows import MOST_CTAS, DivideRows, divisions, may_divide
 from tilewright.transforms.gpu.expand_grid_stride_loops import ExpandGridStrideLoops
 from tilewright.transforms.gpu.flatten_loops import FlattenLoops
 from tilewright.transforms.gpu.join_blocks import Blocks, JoinBlocks, is_sufficient, joinable
-from tilewright.transforms.gpu.keep_rows import MOST_KEPT
+from tilewright.transforms.gpu.join_steps import JoinSteps, StepRows, rows_in_steps
 from tilewright.transforms.gpu.lower_reports import LowerReports, local_bytes
 from tilewright.transforms.gpu.lowering import lower_to_gpu, with_merged_blocks
 from tilewright.transforms.gpu.repeat_blocks import repetitions
@@ -47,12 +46,11 @@ from tilewright.transforms.gpu.split_mma import SplitMma
 from tilewright.transforms.gpu.split_rows import SplitRows
 from tilewright.transforms.gpu.split_steps import SplitSteps
 from tilewright.transforms.gpu.tile_splitting import cluster_size
-from tilewright.transforms.pipelines import run_passes
+from tilewright.transforms.pipelines import optimize, run_passes
 
 _IN_PLACE = Constraints(realign=False)
-# Of loops that are written out. With 32 softmax of 131,072 columns in steps of 4,096 has 2,496 GB/s, and 2,493 where
-# it loads rows again, softmax of 32,768 columns 4,054 and 2,634 (one H200).
-_MOST_STEPS = 16
+_MOST_STEPS = 64  # of rows that are one tile
+_MOST_OF_ROW = 64 << 10  # bytes, which stay in the registers of a CTA: a fourth of those of an SM
 _BUSY_REPEATING = 96  # per cent of SMs: what CTAs gain that run blocks in turn, a longer last round must not take
 
 
@@ -83,17 +81,10 @@ class Compiled:
     ignored_hints: Sequence[str]
     llvm: str
     short_rows: tuple[int, ...]
+    kept_rows: tuple[int, ...]
     optimized: Function
     distributed: Function
     seconds: Mapping[str, float]
-
-    @property
-    def kept_rows(self) -> tuple[int, ...]:
-        """Where rows can be kept: the parameter that is their length, the elements of a step, and up to how many."""
-        if KEPT_ROWS not in self.distributed.hints:
-            return ()
-        parameter, elements, size = self.distributed.hints[KEPT_ROWS]
-        return parameter, elements, min(_MOST_STEPS, MOST_KEPT * max(self.divisions, default=1) // size)
 
     @property
     def schedule(self) -> str:
@@ -144,6 +135,14 @@ def _blocks_of_variants(whole: Function, target: GpuTarget) -> dict[Blocks, tupl
     return found
 
 
+def _kept(rows: StepRows, target: GpuTarget, *, free: bool) -> tuple[int, ...]:
+    """Which parameter is the length of ``rows``, the elements of a step, and up to how many steps a variant keeps, if
+    the compiler is ``free`` to divide them."""
+    joined = optimize(run_passes(rows.function, (JoinSteps(2),)))
+    ctas = MOST_CTAS if free and may_divide(joined, target) else 1
+    return rows.parameter, rows.elements, min(_MOST_STEPS, _MOST_OF_ROW * ctas // rows.bytes)
+
+
 @collector.paused()
 def compile_to_ptx(
     function: Function, target: str, num_warps: int | None, num_stages: int | None = None, how: Constraints = _IN_PLACE
@@ -160,6 +159,10 @@ def compile_to_ptx(
     if how.rows:
         whole = run_passes(whole, (BoundParameters(how.rows[0], how.rows[1:]),))
     free = how.descriptors  # without, others launch it
+    in_steps = free and num_stages != 1 and not how.blocks
+    rows = AnalysisManager(whole).get(rows_in_steps) if in_steps else None
+    if how.steps and rows is not None:
+        whole = optimize(run_passes(rows.function, (JoinSteps(how.steps),)))
     joins: Sequence[Blocks] = ()
     if how.join not in (None, APART):
         whole = run_passes(whole, AnalysisManager(whole).get(_blocks_of_variants, processor)[how.join])
@@ -169,10 +172,12 @@ def compile_to_ptx(
     if num_stages is None and not (sites(whole) or local_bytes(whole)):
         splits.append(ExpandGridStrideLoops())  # before the tiles of blocks are divided
     if num_warps is None:
-        splits += SplitBlocks(), DivideRows(processor, how.across, how.steps)
+        splits += SplitBlocks(), DivideRows(processor, how.across)
     optimized = run_passes(whole, splits if free else ())
     num_ctas = AnalysisManager(optimized).get(cluster_size)
     alone = free and num_warps is None and num_ctas == 1
+    if how.steps & how.steps - 1 and num_ctas == 1 and rows is not None:  # shorter than the tile
+        optimized = run_passes(optimized, (BoundParameters(how.steps * rows.elements, (rows.parameter,)),))
     few = divisions(optimized, processor) if alone and not (how.across or how.blocks or how.steps) else ()
     optimized = run_passes(optimized, (SplitRows(), FlattenLoops()))
     reports, local = bool(sites(optimized)), local_bytes(optimized)
@@ -181,8 +186,7 @@ def compile_to_ptx(
         prepared = with_merged_blocks(prepared)
     times.append(time.perf_counter())
     units, room = processor if how.descriptors else None, processor.shared_memory
-    how_many = {"blocks": how.blocks, "steps": how.steps}
-    distributed = lower_to_gpu(prepared, num_warps, num_stages, units, room, realign=how.realign, **how_many)
+    distributed = lower_to_gpu(prepared, num_warps, num_stages, units, room, realign=how.realign, blocks=how.blocks)
     check_registers(distributed)
     times.append(time.perf_counter())
     tables, capacity = tables_of(distributed, how.capacity)
@@ -217,7 +221,8 @@ def compile_to_ptx(
         ignored_hints=ignored_hints(whole, distributed, processor, num_ctas),
         llvm=text,
         joinable=joins,
-        short_rows=lengths_of_rows(distributed) if alone and not how.rows else (),
+        short_rows=lengths_of_rows(distributed) if alone and not (how.rows or how.steps) else (),
+        kept_rows=() if rows is None or how.steps else _kept(rows, processor, free=num_warps is None),
         divisions=few,
         optimized=optimized,
         distributed=distributed,

@@ -25,13 +25,12 @@ from tilewright.transforms.raise_to_views import RaiseToViews
 # and 3,988, layer norm of bfloat16 3,903 and 4,039; others are in benchmarks/results/gpu_memory.md.
 _LARGE, _ELEMENT = 16384, 2
 _LARGE_IN_LOOPS = 32768  # where loops exchange in each iteration: the persistent softmax of that length loses
-_PART, _KEPT_PART = 4096, 8192  # elements; of rows that loops keep: softmax of 32,768 3,234 and 4,054 (one H200)
+_PART = 4096  # elements
 # Of a part, and of a row, where an SM has no other block: 16 rows of 4,096 take longer divided, 8 of 8,192 a tenth
 # less, 8 of 16,384 a fifth to a third (one H200).
 _LEAST, _FEWEST_OF_ROW = 2048, 8192
 _LEAST_OF_STEP = 512  # and in loops over the pieces of a row, if these exchange nothing in each step
-_LEAST_OF_KEPT_STEP = 1024  # where these are kept: in steps of 4,096 softmax of 65,536 has 2,787 with half, and 3,575
-_MOST = 8  # CTAs of a cluster that every GPU with clusters launches
+MOST_CTAS = 8  # CTAs of a cluster that every GPU with clusters launches
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,6 @@ class DivideRows:
     name: ClassVar[str] = "divide-rows"
     target: GpuTarget
     ctas: int = 0
-    steps: int = 0  # of a row that loops keep
     large: int = _LARGE
     part: int = _PART
 
@@ -69,14 +67,12 @@ class DivideRows:
 
     def _unasked(self, function: Function, row: int) -> int:
         """Among how many CTAs rows are divided where nobody says it: a power of two, and 1 where they stay whole."""
-        whole, part, large, most = row * max(self.steps, 1), self.part, self.large, _MOST
-        if self.steps:
-            part, most = _KEPT_PART, row // _LEAST_OF_KEPT_STEP
-        elif function.ops_of(LoopOp):
+        whole, large = row, self.large
+        if function.ops_of(LoopOp):
             large = max(large, _LARGE_IN_LOOPS)
         elif row == large:
             whole = _bytes(function, row) // _ELEMENT
-        return 1 << min(row * max(self.steps, 1) // part, most, _MOST).bit_length() >> 1 if whole > large else 1
+        return 1 << min(row // self.part, MOST_CTAS).bit_length() >> 1 if whole > large else 1
 
 
 def _bytes(function: Function, row: int) -> int:
@@ -99,6 +95,13 @@ def divisions(function: Function, target: GpuTarget) -> tuple[int, ...]:
     if not target.has_tma or hints or function.ops_of(MmaOp) or (not looped and row < _FEWEST_OF_ROW):
         return ()
     return found if found and _splitter(function, row, found[0]) is not None else ()
+
+
+def may_divide(function: Function, target: GpuTarget) -> bool:
+    """Whether long rows of ``function`` are divided without being asked."""
+    row = max((_length(op) for op in function.ops_of(Reduce)), default=0)
+    whole = not target.has_tma or resolved(function.hints.get("num_ctas"), target) == 1
+    return not whole and _splitter(function, row, 2) is not None
 
 
 def _splitter(function: Function, row: int, ctas: int) -> TileSplitter | None:

@@ -30,7 +30,6 @@ from tilewright.transforms.gpu.hoist_mma import HoistMma
 from tilewright.transforms.gpu.induction_variables import InductionVariables
 from tilewright.transforms.gpu.inline_fetches import InlineFetches, ctas_with_inline_fetches, is_wide
 from tilewright.transforms.gpu.insert_barriers import InsertBarriers
-from tilewright.transforms.gpu.keep_rows import KeepRows
 from tilewright.transforms.gpu.legalize_mma import LegalizeMma
 from tilewright.transforms.gpu.load_left_operands import LoadLeftOperands
 from tilewright.transforms.gpu.lower_conversions import LowerConversions
@@ -80,7 +79,6 @@ def passes_to_gpu(
     shared_bytes: int = MOST_SHARED_BYTES,
     *,
     blocks: int = 0,
-    steps: int = 0,
     fp8: bool = False,
     f32: bool = False,
     rounds: bool = False,
@@ -90,9 +88,9 @@ def passes_to_gpu(
     """The passes that bring a function to the gpu stage, for CTAs of ``num_warps`` warps with ``shared_bytes``.
 
     Loads for MMA ops run ``num_stages`` - 1 iterations ahead; with 1 not at all. Without, as many as suit them,
-    and a grid that puts no more than so many ``blocks`` on an SM (0: many). So many ``steps`` of rows that loops read
-    again are kept. With ``fp8`` and ``f32`` tensor cores multiply that; one instruction ``rounds`` to tfloat32, and one
-    ``prefetches`` rows. With ``tensor_memory`` sums of MMA ops of warp groups are there.
+    and a grid that puts no more than so many ``blocks`` on an SM (0: many). With ``fp8`` and ``f32`` tensor cores
+    multiply that; one instruction ``rounds`` to tfloat32, and one ``prefetches`` rows. With ``tensor_memory`` sums of
+    MMA ops of warp groups are there.
     """
     return (
         LowerMmaScaled(),
@@ -102,7 +100,7 @@ def passes_to_gpu(
         DuplicateLoads(),  # each of which then has a layout of its own
         AssignLayouts(num_warps, shared_bytes, fp8, f32),
         DeadCodeElimination(),  # of sums that are in several layouts, of which one is used
-        PartialMaxima(kept=steps > 0),
+        PartialMaxima(),
         PartialSums(),  # of reductions, along axes that layouts distribute
         GatherAtomics(),
         LowerReductions(),  # needs layouts, and makes conversions
@@ -116,14 +114,12 @@ def passes_to_gpu(
         DelayExponentials(),
         DeadCodeElimination(),  # what the thread that loads does not need, before it becomes accesses to memory
         StageStores(),
-        *([] if num_stages == 1 or blocks else [KeepRows(steps)]),
-        *([CommonSubexpressions()] if steps else []),  # what several of the loops computed
         PipelineLoads(num_stages, blocks=blocks, rounds=rounds),  # in the place of conversions, of what loops load
         DeadCodeElimination(),  # numbers that are loaded ahead are not loaded again
         *([PrefetchLoads()] if num_stages != 1 else []),  # of loops that stay
         SplitFma(),  # reads what was copied, else stores in the place of conversions
         HoistLoadsOverLoops(),
-        *([PrefetchRows(steps)] if prefetches else []),
+        *([PrefetchRows()] if prefetches else []),
         DeadCodeElimination(),  # before what nobody reads is stored, and has memory
         ShareOperands(),
         *([AccumulateInTensorMemory()] if tensor_memory else []),  # barriers take shared memory
@@ -144,7 +140,6 @@ def lower_to_gpu(
     *,
     realign: bool = False,
     blocks: int = 0,
-    steps: int = 0,
 ) -> Function:
     """Optimized Tile IR in the gpu stage. TileUnsupportedFeatureError, at the op, for what the backend lacks.
 
@@ -152,8 +147,7 @@ def lower_to_gpu(
     that the launch makes of arrays. Without ``num_warps`` there are as many as suit these, or the tiles; where shared
     memory has no room for that, all is as without. Loads run fewer than ``num_stages`` - 1 iterations ahead where a
     CTA, which has ``shared_bytes``, has no room for more; OutOfSharedMemory where it has none for the tiles alone.
-    Without ``num_stages`` as many as suit the kernel, and a grid with up to so many ``blocks`` for an SM (0: many). So
-    many ``steps`` have rows that several loops read, which are kept.
+    Without ``num_stages`` as many as suit the kernel, and a grid with up to so many ``blocks`` for an SM (0: many).
     """
     if target is not None:
         function = run_passes(function, (ContractFma(target),))  # before loads change what it looks for
@@ -181,12 +175,12 @@ def lower_to_gpu(
         if WGMMA_REFUSED in made.hints:
             function = with_body(function, function.body)
             function.hints[WGMMA_REFUSED] = made.hints[WGMMA_REFUSED]
-    warps = num_warps or suitable_warps(function, f32=f32, blocks=blocks, steps=steps)
-    made = _within(function, warps, num_stages, shared_bytes, blocks, steps, **how)
+    warps = num_warps or suitable_warps(function, f32=f32, blocks=blocks)
+    made = _within(function, warps, num_stages, shared_bytes, blocks, **how)
     if (
         BLOCKS_OF_CTA not in made.hints
         and not num_warps
-        and not (blocks or steps)
+        and not blocks
         and suitable_warps(function, f32=f32, blocks=1) != warps
     ):
         made.hints[DEEPER] = made.hints.get(DEEPER) or (STAGES,)
@@ -231,13 +225,11 @@ def _may_be_beside(function: Function, limit: int) -> bool:
 
 
 def _within(
-    function: Function, warps: int, stages: int | None, shared_bytes: int, blocks: int, steps: int = 0, **how: bool
+    function: Function, warps: int, stages: int | None, shared_bytes: int, blocks: int, **how: bool
 ) -> Function:
     while True:
         try:
-            lowered = run_passes(
-                function, passes_to_gpu(warps, stages, shared_bytes, blocks=blocks, steps=steps, **how)
-            )
+            lowered = run_passes(function, passes_to_gpu(warps, stages, shared_bytes, blocks=blocks, **how))
         except OutOfSharedMemory:
             if stages == 1:
                 raise

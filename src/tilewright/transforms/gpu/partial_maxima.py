@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from tilewright.analysis.alias import AliasAnalysis, may_alias
-from tilewright.analysis.manager import AnalysisManager
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import float32
@@ -18,16 +15,14 @@ from tilewright.ir.layouts import REGISTER, log2
 from tilewright.ir.ops.arith import Cmp, Max, Min, Mul, Select, Sub
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.floats import Exp, Exp2
-from tilewright.ir.ops.gpu.memory import GlobalLoad
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import BroadcastDistributed, Splat, ThreadReduce
 from tilewright.ir.ops.gpu.wgmma import Wgmma
 from tilewright.ir.ops.linear import Reduce
 from tilewright.ir.ops.shape import Constant, Reshape, constant_of
-from tilewright.ir.rewrite import Rewriter, clone_block, clone_op, open_block, replace_ops
+from tilewright.ir.rewrite import Rewriter, clone_block, replace_ops
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
-from tilewright.transforms.gpu.load_ahead import made_by, pure_slice, written_objects
 from tilewright.transforms.gpu.partial_sums import PartialSum, ctas_of, of_all_threads, reduction, sums_of, whole
 
 _LOWEST = float(np.finfo(np.float32).min)
@@ -39,35 +34,24 @@ class PartialMaxima(InPlacePass):
     changes, those of what each thread has seen; threads exchange them when the loop has ended.
 
     A thread may have seen nothing but -inf when others have not: its exponentials are then zero. That all have, after
-    the first iteration, makes NaN of the sum, as exponentials of the difference do. In kernels without MMA ops. Where
-    rows are ``kept``, a loop of its own finds the largest number, so that exponentials are of what they are in the end,
-    and nothing is scaled. Runs when tiles have layouts, before reductions are lowered.
+    the first iteration, makes NaN of the sum, as exponentials of the difference do. In kernels without MMA ops. Runs
+    when tiles have layouts, before reductions are lowered.
     """
 
     name: ClassVar[str] = "partial-maxima"
-    kept: bool = False
 
     def change(self, function: Function) -> bool:
         if function.ops_of((GpuMma, Wgmma)):
             return False
         loops = {op: found for op in function.ops_of(For) if (found := _softmax_of(op)) is not None}
-        needed = {loop: _needed(loop, softmax, function) if self.kept else None for loop, softmax in loops.items()}
-
-        def emit(rewriter: Rewriter, loop: For, found: _Softmax, b: Builder) -> Sequence[Value]:
-            ops = needed[loop]
-            return (
-                _Rebuilt(rewriter, loop, found, b) if ops is None else _Apart(rewriter, loop, found, b, ops)
-            ).results
-
-        return replace_ops(function, loops, emit)
+        return replace_ops(function, loops, lambda r, loop, found, b: _Rebuilt(r, loop, found, b).results)
 
 
 @dataclass(frozen=True)
 class _Softmax:
     """Which carried value of a loop is the ``largest`` one so far, what makes the next one, and the sum that is
     scaled: by ``factor``, an exponential of a ``change``. ``shifted`` is what the exponentials that are summed are of,
-    ``online`` what would not be if the largest number were known before, and ``gone`` all ops that have others in their
-    place where it is that of each thread."""
+    and ``gone`` all ops that have others in their place."""
 
     largest: int
     maximum: Max
@@ -76,7 +60,6 @@ class _Softmax:
     factor: Exp | Exp2
     change: Sub
     shifted: Sub
-    online: frozenset[Op]
     gone: frozenset[Op]
 
 
@@ -119,93 +102,17 @@ def _of_sum(loop: For, s: PartialSum) -> _Softmax | None:
     }  # fmt: skip
     if any(set(value.users) != users for value, users in alone.items()):
         return None
-    online = frozenset({change, factor, maximum, s.scaled, *between})
     gone = frozenset({change, factor, wide, shifted, *between, *s.ops})
-    return _Softmax(largest, maximum, reduced, s, factor, change, shifted, online, gone)
+    return _Softmax(largest, maximum, reduced, s, factor, change, shifted, gone)
 
 
-def _needed(loop: For, found: _Softmax, function: Function) -> list[Op] | None:
-    """The ops of an iteration that compute of what ``found`` has the largest number; None where these cannot be done
-    twice."""
-    alias = AnalysisManager(function).get(AliasAnalysis)
-    written = written_objects(function.walk(), alias)
-    loads = [op for op in loop.body.ops if isinstance(op, GlobalLoad) and op.is_weak]
-    same = [op for op in loads if not may_alias(alias.underlying_object(op.ptrs), written)]
-    return pure_slice(found.reduced.values, made_by(loop.body.ops), loop.carried, same)
-
-
-class _Loops:
-    """What takes the place of a loop, and its ``results``."""
+class _Rebuilt:
+    """A loop with parts of threads, which takes the place of one, and its ``results``."""
 
     def __init__(self, rewriter: Rewriter, loop: For, found: _Softmax, b: Builder) -> None:
         self.rewriter, self.loop, self.found, self.b = rewriter, loop, found, b
         self.axis, self.parts = found.sum.reduced.axis, found.sum.parts
         self.shape = loop.carried[found.largest].tile.shape
-
-    def _of_thread(self, reduced: Reduce, values: list[Value]) -> Value:
-        """The combination of what a thread has of the tile that is ``reduced``."""
-        if values[0].type == self.parts:
-            return values[0]
-        return self.b.emit_op(ThreadReduce, values, axis=self.axis, body=clone_block(reduced.body, {})).results[0]
-
-    def _of_all(self, reduced: Reduce, parts: Value) -> Value:
-        return whole(reduced, parts, self.shape, self.found.sum.ctas, self.b)
-
-    def _or_nan(self, total: Value, first: Value) -> Value:
-        """The ``total``, or NaN where the largest number after the ``first`` iteration was none."""
-        none, nan = (self.b.emit(Constant, value=x, type=total.tile) for x in (float("-inf"), float("nan")))
-        return self.b.emit(Select, self.b.emit(Cmp, first, none, predicate=CmpPredicate.EQ), nan, total)
-
-
-class _Apart(_Loops):
-    """A loop that finds the largest number by the ops that it ``needs``, and one that adds up."""
-
-    def __init__(self, rewriter: Rewriter, loop: For, found: _Softmax, b: Builder, needs: Sequence[Op]) -> None:
-        super().__init__(rewriter, loop, found, b)
-        largest, least = (self._of_all(found.reduced, v) for v in self._maxima(needs))
-        body = open_block(loop.body, rewriter.values)
-        rewriter.values[found.maximum.result] = largest
-        with b.at(body):
-            for op in loop.body.ops:
-                b.loc = op.loc
-                if op is found.sum.add:
-                    self._add()
-                elif op not in found.online:
-                    rewriter.insert(op, b)
-        made = b.emit_op(For, *rewriter.all(loop.bounds), rewriter.all(loop.inits), body=body)
-        self.results = list(made.results)
-        self.results[found.largest] = largest
-        self.results[found.sum.index] = self._or_nan(self.results[found.sum.index], least)
-
-    def _maxima(self, needs: Sequence[Op]) -> Sequence[Value]:
-        """The largest number that each thread has, in all iterations and in the first one."""
-        found, b, rewriter = self.found, self.b, self.rewriter
-        inf = b.emit(Constant, value=float("inf"), type=self.parts)
-        inits = [of_all_threads(rewriter.value(self.loop.inits[found.largest]), self.parts, b), inf]
-        body = Block()
-        number, before, least = (body.add_arg(t) for t in (self.loop.body.args[0].type, self.parts, self.parts))
-        values = {**rewriter.values, self.loop.body.args[0]: number}
-        with b.at(body):
-            for op in needs:
-                b.insert(clone_op(op, values))
-            seen = self._of_thread(found.reduced, [values.get(v, v) for v in found.reduced.values])
-            after = b.emit(Max, before, seen, **found.maximum.attributes)
-            b.emit_op(Continue, [after, b.emit(Min, least, after)])
-        return b.emit_op(For, *rewriter.all(self.loop.bounds), inits, body=body).results
-
-    def _add(self) -> None:
-        s, values = self.found.sum, self.rewriter.values
-        assert s.scaled is not None
-        (added,) = (v for v in s.add.operands if v is not s.scaled.result)
-        so_far = values[self.loop.carried[s.index]]
-        values[s.add.result] = self.b.emit(type(s.add), so_far, self.rewriter.value(added), **s.add.attributes)
-
-
-class _Rebuilt(_Loops):
-    """One loop, with parts of threads."""
-
-    def __init__(self, rewriter: Rewriter, loop: For, found: _Softmax, b: Builder) -> None:
-        super().__init__(rewriter, loop, found, b)
         self.lowest = b.emit(Constant, value=_LOWEST, type=self.parts)
         inits = rewriter.all(loop.inits)
         inits[found.largest] = of_all_threads(inits[found.largest], self.parts, b)
@@ -221,6 +128,20 @@ class _Rebuilt(_Loops):
                 self._op(op, least)
         made = b.emit_op(For, *rewriter.all(loop.bounds), inits, body=body)
         self.results = self._whole(list(made.results))
+
+    def _of_thread(self, reduced: Reduce, values: list[Value]) -> Value:
+        """The combination of what a thread has of the tile that is ``reduced``."""
+        if values[0].type == self.parts:
+            return values[0]
+        return self.b.emit_op(ThreadReduce, values, axis=self.axis, body=clone_block(reduced.body, {})).results[0]
+
+    def _of_all(self, reduced: Reduce, parts: Value) -> Value:
+        return whole(reduced, parts, self.shape, self.found.sum.ctas, self.b)
+
+    def _or_nan(self, total: Value, first: Value) -> Value:
+        """The ``total``, or NaN where the largest number after the ``first`` iteration was none."""
+        none, nan = (self.b.emit(Constant, value=x, type=total.tile) for x in (float("-inf"), float("nan")))
+        return self.b.emit(Select, self.b.emit(Cmp, first, none, predicate=CmpPredicate.EQ), nan, total)
 
     def _op(self, op: Op, least: Value) -> None:
         found, b, values = self.found, self.b, self.rewriter.values

@@ -67,10 +67,10 @@ class PrefetchLoads(InPlacePass):
         return replace_ops(function, chosen, _prefetched)
 
 
-def registers_of(body: Block, tiles: int = 1) -> int:
-    """About how many a thread has in a kernel or an iteration with this ``body``, for so many large ``tiles``."""
+def registers_of(body: Block) -> int:
+    """About how many a thread has in a kernel or an iteration with this ``body``."""
     largest = max((_words(v) for op in body.ops for v in op.results), default=0)
-    return _OTHER_REGISTERS + tiles * largest + sum(map(_words, body.args))
+    return _OTHER_REGISTERS + largest + sum(map(_words, body.args))
 
 
 def ctas_of_sm(registers: int, warps: int) -> int:

@@ -42,14 +42,12 @@ class PrefetchRows(InPlacePass):
     """
 
     name: ClassVar[str] = "prefetch-rows"
-    pieces: int = 0  # of a row, if loops keep it: all have registers at a time
     sms: int = 132  # of an H100 and an H200; with fewer, rows are there earlier than they have to be
     ahead: int = 64 << 10  # bytes for an SM: of more, much has left the cache before it is read (H200)
-    ahead_of_pieces: int = 80 << 10  # softmax of 32,768 columns in steps has 4,054 GB/s with so many, 3,729 with none
     most_ctas: int = 8  # on an SM: of more, enough load while others compute
 
     def change(self, function: Function) -> bool:
-        registers = registers_of(function.body, max(self.pieces, 1))
+        registers = registers_of(function.body)
         ctas = ctas_of_sm(THREAD_REGISTERS if registers > _MANY else registers, num_warps(function))
         straight = not function.ops_of((MmaOp, LoopOp, Exit))  # the other block comes to its load
         if not straight or not 0 < ctas <= self.most_ctas:
@@ -59,7 +57,7 @@ class PrefetchRows(InPlacePass):
         distance = -(-ctas * self.sms // parts) * parts
         least = 2 if parts == 1 else 1
         rows = [row for row in _rows(function) if reduced[row.load.result.tile.size] >= least]
-        most = (self.ahead_of_pieces if self.pieces else self.ahead) // ctas
+        most = self.ahead // ctas
         if ctas > 1 and sum(row.load.result.tile.bytes for row in rows) > most:
             return False  # what is left of the rows would be slower
         for row in rows:
@@ -128,9 +126,9 @@ def _places(load: GlobalLoad) -> tuple[Value, Value | None, Sequence[Value], Val
         elif isinstance(op, Splat):
             conditions.append(op.x)
         elif isinstance(op, Cmp) and op.predicate is CmpPredicate.GE and constant_of(op.rhs) == 0:
-            if op.lhs is not offsets:
+            if not _are_places(op.lhs):
                 return None
-        elif isinstance(op, Cmp) and op.lhs is offsets and isinstance(op.rhs.op, Splat):
+        elif isinstance(op, Cmp) and _are_places(op.lhs) and isinstance(op.rhs.op, Splat):
             if op.predicate is not CmpPredicate.LT:
                 return None
             counts.append(op.rhs.op.x)
