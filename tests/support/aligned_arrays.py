@@ -14,7 +14,10 @@ from tilewright.gpu_runtime.realign import (
     WORTH_TRANSPOSING,
     Kind,
 )
-from tilewright.ir.gpu_parameters import Descriptor, Geometry
+from tilewright.ir.gpu_parameters import Descriptor
+
+# Of an array: the address, the extents and the strides.
+Geometry = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
 class AlignedCopy(NamedTuple):
@@ -73,7 +76,7 @@ class AlignedArrays:
         self.size = 0
         self._arrays: list[tuple[bool, Geometry]] = []
         self._reads: dict[AlignedCopy, int] = {}  # how often blocks read an array of which there is a transposed copy
-        arrays = [d.geometry(numbers) for d in descriptors]
+        arrays = [(numbers[d.base], *d.extents(numbers)) for d in descriptors]
         for d, meta, array in zip(descriptors, metas, arrays):
             copy = _copy_of(d, meta["elem_size"], *array)
             if copy is not None:

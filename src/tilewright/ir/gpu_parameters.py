@@ -15,9 +15,6 @@ from tilewright.records import dataclass
 
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of tensor maps: CUtensorMap of the CUDA driver API
 
-# Of an array: the address, the extents and the strides.
-Geometry = tuple[int, tuple[int, ...], tuple[int, ...]]
-
 # A slice of an array whose start and extent only the kernel knows is described as one of SLICE_EXTENT elements that end
 # where it ends. Two axes more go there: one of its stride, for where it ends, and one that takes SLICE_EXTENT strides
 # back, as addresses of 64 bits wrap around: SLICE_EXTENT steps of WRAP are none. Both are longer than any coordinate.
@@ -55,15 +52,6 @@ class Descriptor:
     def __post_init__(self) -> None:
         """Tiles of a loop lie one after the other in shared memory, so that their size is their alignment."""
         assert math.prod(self.block) * element_bits(self.element) // 8 % SMALLEST_BYTES == 0, self.block
-
-    @property
-    def tile(self) -> str:
-        """As TTIR writes it."""
-        return f"{'x'.join(map(str, self.block))}x{self.element}"
-
-    def geometry(self, numbers: Sequence[Any] | Mapping[int, Any]) -> Geometry:
-        """Address, extents and strides of the array in a launch that passes ``numbers``."""
-        return numbers[self.base], *self.extents(numbers)
 
     def extents(self, numbers: Sequence[Any] | Mapping[int, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The shape and the strides of the array: of ``numbers``, those that a launch passes or those in its row."""

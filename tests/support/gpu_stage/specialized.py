@@ -124,7 +124,7 @@ class Described:
 
 def _parameter_map(cta: CtaInterpreter, op: tma.ParameterMap) -> Described:
     numbers = [x if isinstance(x, Pointers) else int(x) for x in cta.arguments]
-    base, shape, strides = op.descriptor.geometry(numbers)
+    base, (shape, strides) = numbers[op.descriptor.base], op.descriptor.extents(numbers)
     assert isinstance(base, Pointers)
     return Described(op, base, shape, strides)
 

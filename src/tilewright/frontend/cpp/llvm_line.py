@@ -1,4 +1,4 @@
-"""A line of textual LLVM IR, token by token: its types and constants."""
+"""Types and constants of textual LLVM IR, token by token."""
 
 from __future__ import annotations
 
@@ -27,19 +27,15 @@ _CONSTANTS = {"true": True, "false": False, "null": None, "undef": UNDEFINED, "p
 
 
 class Line:
-    """A cursor over the tokens of one instruction."""
+    """A cursor over the tokens of a type or a constant."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens = [(str(m.lastgroup), m.group(m.lastgroup or 0)) for m in _TOKEN.finditer(text)]
         self.at = 0
 
-    def peek(self, ahead: int = 0) -> str:
-        i = self.at + ahead
-        return self.tokens[i][1] if i < len(self.tokens) else ""
-
-    def kind(self) -> str:
-        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+    def peek(self) -> str:
+        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
 
     def take(self) -> str:
         token = self.peek()
@@ -83,21 +79,6 @@ class Line:
         while not self.accept(_CLOSING[token]):
             parts.append(self.type() if self.is_type() else self.take())
         return " ".join([*parts, _CLOSING[token]])
-
-    def attributes(self) -> set[str]:
-        """Skip parameter and return attributes; returns their names."""
-        found = set()
-        while self.kind() in ("word", "string") and not self.is_type() and not self.is_value_word():
-            token = self.take()
-            found.add(token)
-            if self.peek() == "(":
-                self.skip_group()
-            elif token == "align":
-                self.take()
-        return found
-
-    def is_value_word(self) -> bool:
-        return self.peek().startswith('c"') or self.peek() in (*_CONSTANTS, "getelementptr", "splat")
 
     def value(self, type: str) -> Operand:
         kind, token = self.tokens[self.at]
@@ -156,7 +137,6 @@ class Line:
 
     def typed_value(self) -> tuple[str, Operand]:
         type = self.type()
-        self.attributes()
         return type, self.value(type)
 
     def label(self) -> str:

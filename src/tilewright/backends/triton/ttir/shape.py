@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 
 from tilewright.backends.triton.ttir.state import LoweringState
 from tilewright.backends.triton.ttir.text import Shape, Val, Writer, axes_kept, squeezed
-from tilewright.backends.triton.ttir.types import element
-from tilewright.ir.dtypes import DType
 from tilewright.ir.ops import shape as ops
 from tilewright.ir.semantics import constant_array
 from tilewright.ir.types import PointerType
@@ -19,16 +17,10 @@ def constant(s: LoweringState, op: ops.Constant) -> Val:
     dtype, value = op.result.tile.dtype, op.value
     if isinstance(dtype, PointerType):
         return s.w.constant(int(value), name, shape)
-    return number(s.w, value, dtype, shape)
-
-
-def number(w: Writer, value: float | int | bool, dtype: DType, shape: Shape) -> Val:
-    """``value`` in every element of a tensor of ``dtype``."""
-    name = element(dtype, w.target)
     if not dtype.is_floating or dtype.is_float or dtype.short == "tf32":
-        return w.constant(value, name, shape)
+        return s.w.constant(value, name, shape)
     code = int(constant_array(value, dtype, ()).view("uint8"))
-    return w.bitcast(w.constant(code, "i8", shape), name)
+    return s.w.bitcast(s.w.constant(code, "i8", shape), name)
 
 
 def iota(s: LoweringState, op: ops.Iota) -> Val:
