@@ -8,7 +8,7 @@ import pytest
 from cpp_harness import PREAMBLE
 
 from tilewright.frontend.cpp.module import Module
-from tilewright.frontend.cpp.source import prepare, with_dynamic_shared
+from tilewright.frontend.cpp.source import first_headers, prepare, with_dynamic_shared
 from tilewright.frontend.cpp.toolchain import Options, compile_to_llvm
 from tilewright.ir.errors import TileError, TileSyntaxError
 
@@ -25,6 +25,26 @@ def test_simt_bodies_and_launches_are_blanked() -> None:
     assert "<<<" not in prepared
     assert prepared.count("\n") == text.count("\n")
     assert prepared.splitlines()[5].replace(" ", "") == "::__tw_no_launch();g();"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "// <list>\n#include <vector>  // of numbers\n/* #include <map>\n*/ # include <string>\n",
+            ["string", "vector"],
+        ),
+        ('#include <cuda_runtime.h>\n#include "cuda_tile.h"\n#include <unistd.h>\n#include <thread>\n', ["thread"]),
+        ('#include <vector>\n#include "of_the_user.h"\n#include <string>\n', ["vector"]),
+        ("#include <vector>\n#include <mine>\n#include <string>\n", ["vector"]),
+        ("#include <vector>\n#define NDEBUG\n#include <cassert>\n", ["vector"]),
+        ("#if 0\n#include <vector>\n#endif\n", []),
+        ("int n;\n#include <vector>\n", []),
+    ],
+)
+def test_needs_no_compiler_headers_before_all_else(tmp_path: Path, text: str, found: list[str]) -> None:
+    (tmp_path / "mine").touch()
+    assert first_headers(text, [tmp_path]) == found
 
 
 def test_storage_of_shared_variables() -> None:

@@ -72,6 +72,24 @@ def headers_first(
     return "".join(f"{line}\n" for line in lines), own
 
 
+_START = re.compile(r'\s+|//[^\n]*|/\*.*?\*/|#[ \t]*include[ \t]*(?:<([\w./]+)>|"([\w./]+)")', re.DOTALL)
+
+
+def first_headers(text: str, include_dirs: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The headers of the C++ standard library that ``text`` includes before anything else but other headers of the
+    system and ours: what they declare does not depend on ``text``."""
+    found, at = set(), 0
+    while (match := _START.match(text, at)) is not None:
+        at, name = match.end(), match[1] or match[2]
+        if name is None or (INCLUDE_DIR / name).is_file():
+            continue
+        if match[2] or any(Path(folder, name).is_file() for folder in include_dirs):
+            break
+        if "." not in name:
+            found.add(name)
+    return sorted(found)
+
+
 def without_simt_bodies(text: str) -> str:
     """``text`` with the bodies of SIMT kernels emptied, and a mark in those of functions that only SIMT code calls."""
     masked = mask(text)

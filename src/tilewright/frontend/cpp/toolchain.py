@@ -15,12 +15,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilewright.frontend.cpp.diagnostics import errors, link_error, narrowing, raise_for
 from tilewright.frontend.cpp.locations import INCLUDE_DIR, as_written
-from tilewright.frontend.cpp.source import headers_first, needs_expansion, with_keywords
+from tilewright.frontend.cpp.source import first_headers, headers_first, needs_expansion, with_keywords
 from tilewright.ir.errors import TileCompilerExecutionError, TileError, TileUnsupportedFeatureError
 from tilewright.system.folders import private_folder, say_unusable, user_folder
 
@@ -39,6 +40,7 @@ _COMMON = (
 _TO_LLVM = ("-x", "c++", "-S", "-emit-llvm", *_COMMON)
 _EMPTY = INCLUDE_DIR / "tilewright" / "precompiled.h"
 _TO_PCH = ("-x", "c++-header", *_COMMON)
+_MOST_HEADERS = 100  # files of 2 to 20 MB
 # The target fixes the sizes of the types and how structs are passed.
 _FLAGS = (
     "-D__CUDA_ARCH__=900",  # as what programs are told of the device here
@@ -307,7 +309,20 @@ def _precompiled(flags: Sequence[str], prelude: Sequence[str]) -> tuple[str, ...
     """The option that stands for ``prelude``: its headers, parsed with ``flags``. None of it where they have errors,
     which are told where the text includes them."""
     kept = _made_once("headers", _headers_state(), (*_TO_PCH, *flags, *prelude, str(_EMPTY)))
-    return () if kept is None else ("-include-pch", str(kept))
+    if kept is None:
+        return ()
+    with suppress(OSError):
+        os.utime(kept)  # those that were not used for the longest are taken away
+    for old in sorted(kept.parent.glob("headers-*"), key=_last_use)[:-_MOST_HEADERS]:
+        old.unlink(missing_ok=True)
+    return "-include-pch", str(kept)
+
+
+def _last_use(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:  # another process has taken it away
+        return 0.0
 
 
 def _made_once(kind: str, state: str, command: Sequence[str]) -> Path | None:
@@ -363,8 +378,11 @@ def compile_to_llvm(text: str, name: str, options: Options, included: tuple[str,
         flags = options.flags(text, left)  # also of expanded text, in which our headers are still to be read
         again = first = (*flags, *options.folders())
         if included is None:
-            again = (*again, *options.prelude(text))
-            first = (*first, *(_precompiled(flags, options.prelude()) or options.prelude(text)))
+            again, prelude = (*again, *options.prelude(text)), options.prelude()
+            if len(left) == len(options.defines):  # else definitions come first
+                headers = first_headers(text, options.include_dirs)
+                prelude = (*prelude, *(word for name in headers for word in ("-include", name)))
+            first = (*first, *(_precompiled(flags, prelude) or options.prelude(text)))
         else:
             before = ""
         files = _compile(text, name, first, again, Path(directory), output, before)
