@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from support.aligned_arrays import AlignedArrays
+from support.aligned_arrays import AlignedArrays, Geometry
 from support.ptx.arithmetic import Fault
 from support.ptx.hopper import Map
 from support.ptx.machine import Cta, run_cluster
@@ -29,7 +29,7 @@ from tilewright.gpu_runtime.device_printf import deliver
 from tilewright.gpu_runtime.executable import EIGHTHS, kept_steps
 from tilewright.ir.core import Function
 from tilewright.ir.dtypes import int64, uint8, uint16, uint32, uint64
-from tilewright.ir.gpu_parameters import MAP_BYTES, Geometry, TableParameter, grid_extent
+from tilewright.ir.gpu_parameters import MAP_BYTES, TableParameter, grid_extent
 from tilewright.ir.gpu_stage import BLOCKS_OF_CTA, CTAS_OF_BLOCK, GRID_EXTENT
 from tilewright.ir.ops.gpu.tma import ListedMap
 from tilewright.ir.report_buffer import HEADER, WORDS, sites

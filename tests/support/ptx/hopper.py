@@ -14,13 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from support.aligned_arrays import Geometry
 from support.ptx.arithmetic import DTYPES, Fault, Unknown
 from support.ptx.in_flight import Action
 from support.ptx.parser import Instruction, Operand
 
 from tilewright.ir import dtypes
 from tilewright.ir.dtypes import DType
-from tilewright.ir.gpu_parameters import Geometry
 from tilewright.ir.ops.gpu.tma import TensorMap
 
 if TYPE_CHECKING:
