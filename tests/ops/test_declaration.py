@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator as operator_
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from tilewright.ops import operator
 from tilewright.ops.batching import batched_dim
 from tilewright.ops.dims import Dims
 from tilewright.ops.operator import Number
+from tilewright.runtime.arrays import abstract_array
 
 Random = np.random.default_rng
 
@@ -94,6 +96,16 @@ def test_wrong_arguments_are_named(call: Callable[[], Any], error: type[Exceptio
     with pytest.raises(error) as caught:
         call()
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("look", [lambda x: x[0], lambda x: list(x), np.asarray, lambda x: operator_.setitem(x, 0, 1)])
+def test_functions_of_operators_see_no_elements(look: Callable[[Any], object]) -> None:
+    with pytest.raises(TypeError, match="its arrays have no elements, and no views; have the kernel look at them"):
+        look(abstract_array(0, (3,), np.float32))
+
+
+def test_names_are_a_string_or_several() -> None:
+    assert ct.op("t::names", "n, n -> n", mutates=("x", "y"))(lambda stream, x, y, out: None).mutates == {"x", "y"}
 
 
 def launching(stream: Any, x: Any, out: Any, size: int = 1) -> None: ...

@@ -326,9 +326,9 @@ def op(
     grid: Mapping[str, int] | None = None,
     constants: Sequence[Any] = (),
     dtypes: str | Sequence[str] | None = None,
-    sharded: str = "",
-    summed: str = "",
-    mutates: str = "",
+    sharded: str | Sequence[str] = "",
+    summed: str | Sequence[str] = "",
+    mutates: str | Sequence[str] = "",
     autocast: str | None = None,
 ) -> Any:
     """Declares an operator: a function of arrays, computed by launches, for NumPy, PyTorch and JAX.
@@ -393,7 +393,7 @@ def _launching_parameters(name: str, dims: Dims, function: Callable[..., Any]) -
 
 
 def _declared_dims(
-    name: str, dims: str, sharded: str, summed: str, autocast: str | None
+    name: str, dims: str, sharded: str | Sequence[str], summed: str | Sequence[str], autocast: str | None
 ) -> tuple[Dims, frozenset[str], frozenset[str]]:
     """The dimensions of an operator: all, those that are sharded, and those that are summed. ValueError where they or
     the name contradict what ``op`` says."""
@@ -440,8 +440,8 @@ def _axis(name: str, dims: Dims, dim: str) -> tuple[int, int]:
     raise ValueError(f"{name}: no array has the dimension {dim!r} of the grid")
 
 
-def _names(name: str, option: str, text: str, known: set[str]) -> frozenset[str]:
-    found = frozenset(text.split())
+def _names(name: str, option: str, given: str | Sequence[str], known: set[str]) -> frozenset[str]:
+    found = frozenset(given.split() if isinstance(given, str) else given)
     if found - known:
         raise ValueError(f"{name}: {option} has {min(found - known)!r}, which is none of {', '.join(sorted(known))}")
     return found

@@ -11,7 +11,7 @@ import functools
 import operator
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import ml_dtypes
 import numpy as np
@@ -67,6 +67,15 @@ class AbstractArray:
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+    def _elements(self, *_: object, **__: object) -> NoReturn:
+        """There are none."""
+        raise TypeError(
+            "the function of an operator runs for shapes and dtypes alone: its arrays have no elements, and no views; "
+            "have the kernel look at them, or the program that calls the operator"
+        )
+
+    __array__ = __getitem__ = __iter__ = __setitem__ = _elements
 
 
 def abstract_array(number: int, shape: Sequence[int], dtype: Any, device: str = "cpu", index: int = 0) -> AbstractArray:
