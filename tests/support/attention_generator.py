@@ -36,7 +36,8 @@ class AttentionGenerator:
         self.blocks, self.steps = r.choice((1, 2, 3)), r.choice((1, 2, 3, 5))
         self.heads, self.group = r.choice((1, 2)), r.choice((1, 1, 2))
         self.mask = r.choices(list(_MASKS), list(_MASKS.values()))[0]
-        self.paged = self.chance(0.15)
+        self.paged, self.shared = self.chance(0.15), self.chance(0.15)
+        self.narrow = self.dtype != "float8_e4m3fn" and self.chance(0.1)  # keys are bytes
         self.lines: list[str] = []
         self.indent = 1
 
@@ -57,9 +58,15 @@ class AttentionGenerator:
         kind = self.random.choice(("forward", "forward", "forward", "keys", "queries"))
         values = self.arguments()
         flipped = self.chance(0.2)
-        self.emit(f"i, h = ct.bid({int(flipped)}), ct.bid({int(not flipped)})")
-        self.emit(f"g = h // {self.group}" if self.group > 1 else "g = h")
         grid = (self.blocks, self.heads * self.group)
+        persistent = kind == "forward" and self.chance(0.2)
+        if persistent:
+            self.emit(f"for t in range(ct.bid(0), {grid[0] * grid[1]}, ct.num_blocks(0)):")
+            self.indent += 1
+            self.emit(f"i, h = t % {grid[0]}, t // {grid[0]}")
+        else:
+            self.emit(f"i, h = ct.bid({int(flipped)}), ct.bid({int(not flipped)})")
+        self.emit(f"g = h // {self.group}" if self.group > 1 else "g = h")
         if kind == "forward":
             self.forward()
         elif kind == "queries":
@@ -70,7 +77,8 @@ class AttentionGenerator:
         options = self.random.choice(("", "", "", "", "(occupancy=1)", "(occupancy=2)", "(num_ctas=2)"))
         head = [f"@ct.kernel{options}", f"def kernel({', '.join(values)}):"]
         source = "\n".join([*head, *self.lines, ""])
-        return GeneratedKernel(self.seed, source, grid[::-1] if flipped else grid, list(values.items()))
+        grid = (2, 1) if persistent else grid[::-1] if flipped else grid
+        return GeneratedKernel(self.seed, source, grid, list(values.items()))
 
     def arguments(self) -> dict[str, Any]:
         numbers, stored = np.random.default_rng(self.seed), storage(self.dtype)
@@ -91,7 +99,7 @@ class AttentionGenerator:
         k, v, do = some(groups, keys, self.d), some(groups, keys, self.d), some(heads, queries, self.d)
         sums = {name: np.zeros((heads, n, self.d), np.float32) for name, n in (("o", queries), ("dq", queries))}
         return {
-            "q": q.astype(stored), "k": k, "kt": np.ascontiguousarray(k.swapaxes(1, 2)), "v": v,
+            "q": q.astype(stored), "k": k, "bytes": k.astype(np.float32).astype(np.int8), "kt": np.ascontiguousarray(k.swapaxes(1, 2)), "v": v,
             "vt": np.ascontiguousarray(v.swapaxes(1, 2)), "do": do, "bias": numbers.integers(-1, 2, (queries, keys)).astype(np.float32),
             "seen": numbers.integers(0, 2, (queries, keys)).astype(np.int8), "flags": numbers.integers(0, 3, 8).astype(np.int32),
             "pages": numbers.permutation(self.steps).astype(np.int32), "least": numbers.integers(3, 5, (heads, queries)).astype(np.float32),
@@ -132,8 +140,14 @@ class AttentionGenerator:
             self.emit(f"s = ct.where({test}, s, {_NONE})")
 
     def scored(self, rows: str, keys: str) -> None:
-        """Scores ``s`` of ``x`` with a tile of keys."""
-        self.emit(f"s = ct.mma(x, {self.turned('k', keys, self.n)}, ct.zeros(({self.m}, {self.n}), ct.float32))")
+        """Scores ``s`` of ``x`` with a tile of keys, which may be the values, too."""
+        seen = self.turned("k", keys, self.n)
+        if self.shared:
+            self.emit(f"keys = {self.tile('k', keys, self.n, 'g')}")
+            seen = "ct.transpose(keys)"
+        elif self.narrow:
+            seen = f"ct.transpose({self.tile('bytes', keys, self.n, 'g')}.astype(q.dtype))"
+        self.emit(f"s = ct.mma(x, {seen}, ct.zeros(({self.m}, {self.n}), ct.float32))")
         form = self.random.choice(("", "", "s * 2", "s + bias", "ct.minimum(ct.maximum(s, -2.0), 2.0)"))
         if form:
             bias = f"ct.load(bias, ({rows}, {keys}), ({self.m}, {self.n}), {_ZERO})"
@@ -190,7 +204,9 @@ class AttentionGenerator:
                 self.emit("p = ct.exp2(s)")
                 self.emit(f"size += ct.sum(p, 1{keep})")
             right = self.tile("v", "at", n, "g")
-            if second:
+            if self.shared:
+                right = "keys"
+            elif second:
                 right = f"ct.transpose({self.turned('v', 'at', n)})"
             product = f"ct.mma(p.astype(q.dtype), {right}, total)"
             if self.chance(0.15):
