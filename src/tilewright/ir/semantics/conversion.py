@@ -13,6 +13,7 @@ from tilewright.ir.enums import RoundingMode
 from tilewright.ir.semantics.rounding import Array, format_of, round_float, round_significand
 
 _NUMPY_FLOATS = ("f16", "f32", "f64")
+_ML_DTYPES_FLOATS = ("bf16", "f8e4m3fn", "f8e5m2", "f4e2m1fn")  # which ml_dtypes rounds float32 to
 
 
 def _e5m3_values() -> Array:
@@ -56,8 +57,9 @@ def cast(x: Array, source: DType, target: DType, mode: RoundingMode = RoundingMo
         return _from_integer(x, source, target, mode)
     if mode is RoundingMode.RN and target.short in _NUMPY_FLOATS:
         return to_float64(x, source).astype(target.storage)
-    if mode is RoundingMode.RN and target.short == "f8e8m0fnu":
-        return from_float64(to_float64(x, source), target)  # ml_dtypes' rule, also below 2**-126
+    rounds = target.short in _ML_DTYPES_FLOATS and source.short != "f64"
+    if mode is RoundingMode.RN and (rounds or target.short == "f8e8m0fnu"):
+        return from_float64(to_float64(x, source), target)  # ml_dtypes' rule, of the latter also below 2**-126
     return from_float64(round_float(to_float64(x, source), target, mode), target)
 
 
