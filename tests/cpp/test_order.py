@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 from support.cpp_programs import run, run_main
 
-KERNELS = """#include <condition_variable>
-#include <mutex>
-#include <thread>
-struct Box { volatile int asked, answered; volatile float in, out; };
+SIMT = """struct Box { volatile int asked, answered; volatile float in, out; };
 __global__ void server(Box* box) {  // until a negative number comes
     for (int seen = 0; seen >= 0;) {
         while (box->asked == seen) {}
@@ -23,7 +20,11 @@ __global__ void server(Box* box) {  // until a negative number comes
         box->answered = seen;
     }
 }
-__tile_global__ void tile_server(int* asked, int* answered, float* data) {
+__global__ void wait_for(volatile int* flag, int* p) { while (*flag == 0) {} *p = 7; }
+__global__ void set(int* flag) { atomicExch(flag, 1); }
+__global__ void add(int* p, int n) { if (threadIdx.x < n) p[threadIdx.x] += 1; }
+"""
+TILE = """__tile_global__ void tile_server(int* asked, int* answered, float* data) {
     int seen = 0;
     while (seen >= 0) {
         int now = ct::atomic_load(asked, ct::memory_order_constant<ct::memory_order::acquire>{});
@@ -34,9 +35,9 @@ __tile_global__ void tile_server(int* asked, int* answered, float* data) {
         ct::atomic_store(answered, now, ct::memory_order_constant<ct::memory_order::release>{});
     }
 }
-__global__ void wait_for(volatile int* flag, int* p) { while (*flag == 0) {} *p = 7; }
-__global__ void set(int* flag) { atomicExch(flag, 1); }
-__global__ void add(int* p, int n) { if (threadIdx.x < n) p[threadIdx.x] += 1; }
+"""
+LET_GO = """#include <condition_variable>
+#include <mutex>
 static std::mutex mutex;
 static std::condition_variable changed;
 static int let_go = 0;
@@ -85,7 +86,7 @@ def test_kernels_that_the_program_serves_after_their_launch(
     head = '#include <cstdio>\n#include "cuda_tile.h"\nnamespace ct = cuda::tiles;\n'
     check = 'static int failures = 0;\n#define CHECK(x) (x) ? (void)0 : (void)(++failures, printf("line %d\\n", __LINE__))\n'
     check += "#define IS(call, code) CHECK((call) == code)\n"
-    (tmp_path / "program.cu").write_text(f"{head}{KERNELS}{check}int main() {{ {body} return failures; }}\n")
+    (tmp_path / "program.cu").write_text(f"{head}{SIMT}{check}int main() {{ {body} return failures; }}\n")
     done = run(tmp_path / "program.cu", environment, how=how)
     said = "" if how == "run" else "21 launches checked: no violation\n"
     assert (done.stdout, done.stderr, done.returncode) == ("", said, 0)
@@ -107,7 +108,7 @@ def test_tile_kernels_that_wait_for_the_program(tmp_path: Path, environment: dic
     __atomic_store_n(flags, -1, __ATOMIC_SEQ_CST);
     IS(cudaDeviceSynchronize(), cudaSuccess);
     """
-    assert run_main(tmp_path, environment, body, KERNELS) == ("", "", 0)
+    assert run_main(tmp_path, environment, body, SIMT + TILE) == ("", "", 0)
 
 
 def test_what_waits_for_work_that_goes_on(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -152,7 +153,7 @@ def test_what_waits_for_work_that_goes_on(tmp_path: Path, environment: dict[str,
     CHECK(time > 0);
     IS(cudaDeviceSynchronize(), cudaSuccess);
     """
-    assert run_main(tmp_path, environment, body, KERNELS) == ("", "", 0)
+    assert run_main(tmp_path, environment, body, LET_GO + SIMT) == ("", "", 0)
 
 
 def test_a_kernel_that_waits_for_one_of_another_stream(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -164,11 +165,11 @@ def test_a_kernel_that_waits_for_one_of_another_stream(tmp_path: Path, environme
     IS(cudaDeviceSynchronize(), cudaSuccess);
     CHECK(*p == 7);
     """
-    assert run_main(tmp_path, environment, body, KERNELS) == ("", "", 0)
+    assert run_main(tmp_path, environment, body, SIMT) == ("", "", 0)
 
 
 def test_threads_that_use_one_stream_take_turns(tmp_path: Path, environment: dict[str, str]) -> None:
-    kernels = f"#include <thread>\n{KERNELS}__global__ void count(int* p) {{ for (int i = 0; i < 1000; ++i) ++*(volatile int*)p; }}\n"
+    kernels = "#include <thread>\n__global__ void count(int* p) { for (int i = 0; i < 1000; ++i) ++*(volatile int*)p; }\n"
     body = """
     int* p; cudaMallocManaged(&p, 4); *p = 0;
     auto work = [=] { for (int i = 0; i < 100; ++i) count<<<1, 1>>>(p); cudaDeviceSynchronize(); };
@@ -317,9 +318,8 @@ def test_a_program_without_python_serves_a_kernel(tmp_path: Path, environment: d
     box->in = 4; __sync_synchronize(); box->asked = -1;
     int e = cudaDeviceSynchronize(); printf("%d %g %d", e, box->out, *p);
     """
-    source = KERNELS[: KERNELS.index("__tile_global__")] + KERNELS[KERNELS.index("__global__ void add") :]
-    head = "#include <cstdio>\n#include <cuda_runtime.h>\n"
-    (tmp_path / "program.cu").write_text(f"{head}{source}int main() {{ {body} }}\n")
+    head = "#include <cstdio>\n#include <thread>\n#include <cuda_runtime.h>\n"
+    (tmp_path / "program.cu").write_text(f"{head}{SIMT}int main() {{ {body} }}\n")
     command = [
         sys.executable,
         "-m",
