@@ -169,7 +169,9 @@ def test_a_kernel_that_waits_for_one_of_another_stream(tmp_path: Path, environme
 
 
 def test_threads_that_use_one_stream_take_turns(tmp_path: Path, environment: dict[str, str]) -> None:
-    kernels = "#include <thread>\n__global__ void count(int* p) { for (int i = 0; i < 1000; ++i) ++*(volatile int*)p; }\n"
+    kernels = (
+        "#include <thread>\n__global__ void count(int* p) { for (int i = 0; i < 1000; ++i) ++*(volatile int*)p; }\n"
+    )
     body = """
     int* p; cudaMallocManaged(&p, 4); *p = 0;
     auto work = [=] { for (int i = 0; i < 100; ++i) count<<<1, 1>>>(p); cudaDeviceSynchronize(); };
