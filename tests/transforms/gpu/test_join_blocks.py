@@ -183,3 +183,49 @@ def test_results_are_those_of_single_blocks(blocks: Blocks, right: bool) -> None
     scaled = a * more[:96] @ b.T + more[:248]
     np.testing.assert_array_equal(results[0], scaled)
     np.testing.assert_array_equal(results[1], scaled)
+
+
+def turned(x: Any, scales: Any, out: Any, M: ct.Constant[int], N: ct.Constant[int]) -> None:
+    i, j = ct.bid(0), ct.bid(1)
+    scaled = ct.load(x, (i, j), (M, N)).astype(ct.float32) * ct.load(scales, (i,), (M,))[:, None]
+    ct.store(out, (j, i), ct.transpose(scaled).astype(out.dtype))
+
+
+def in_turn(x: Any, scales: Any, out: Any, M: ct.Constant[int], N: ct.Constant[int]) -> None:
+    """Each block but the first one adds up what it transposes."""
+    i, j = ct.bid(0), ct.bid(1)
+    values = ct.load(x, (i, j), (M, N))
+    ct.store(out, (j, i), ct.transpose(values) + ct.sum(values).astype(out.dtype))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tile", "wanted"),
+    [
+        (np.float16, (32, 32), ((4, 4, 1),)),
+        (np.float16, (64, 64), ((2, 2, 1),)),
+        (np.float16, (32, 128), ((4, 1, 1),)),
+        (np.float16, (128, 128), ()),
+        (np.float32, (32, 32), ((2, 2, 1),)),
+        (np.float32, (64, 64), ()),
+        (np.int8, (64, 64), ((2, 2, 1),)),
+        (np.int8, (128, 128), ()),
+    ],
+)
+def test_tiles_that_are_transposed_have_long_rows(
+    dtype: Any, tile: tuple[int, int], wanted: tuple[Blocks, ...]
+) -> None:
+    x, out = aligned((120, 248), dtype), aligned((248, 120), dtype)
+    x[...] = np.random.default_rng(0).integers(-5, 6, x.shape)
+    scales = np.array([1, 2, 3, 1] * 30, np.float32)
+    function, results = specialized(turned, (x, scales, out, *tile)), []
+    assert joinable(function) == wanted and joinable(specialized(in_turn, (x, scales, out, *tile))) == ()
+    grid = tuple(-(-n // (t * 4)) * 4 for n, t in zip(x.shape, tile))
+    for blocks in ((1, 1, 1), *wanted):
+        out[...] = 0
+        kernel = JoinBlocks(blocks).run(function)
+        launched = grid[0] // blocks[0], grid[1] // blocks[1], 1
+        named = launch_arguments(kernel, {"x": x, "scales": scales, "out": out})
+        InterpreterBackend(None, 4, parse_target("sm_90")).compile(kernel, {}).launch(launched, named)
+        results.append(out.copy())
+    for found in results:
+        np.testing.assert_array_equal(found, (x.astype(np.float32) * scales[:, None]).T.astype(dtype))
