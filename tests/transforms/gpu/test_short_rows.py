@@ -13,7 +13,7 @@ from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
 from tilewright.gpu_runtime.constraints import Constraints
 from tilewright.runtime.launch import specialization
 
-T = 1024
+T = 4096
 
 
 @ct.kernel
@@ -50,8 +50,10 @@ def arrays(n: int, weights: int = 0) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("kernel", [softmax, normed, padded])
-@pytest.mark.parametrize(("n", "weights"), [(600, 0), (640, 0), (641, 0), (896, 0), (520, 1024), (40, 0), (1024, 0)])
-@pytest.mark.parametrize("warps", [None, 1])
+@pytest.mark.parametrize(
+    ("n", "weights"), [(2400, 0), (2560, 0), (2561, 0), (3584, 0), (2080, 4096), (160, 0), (4096, 0)]
+)
+@pytest.mark.parametrize("warps", [None, 4])
 def test_results(kernel: ct.Kernel, n: int, weights: int, warps: int | None) -> None:
     x, w, wanted = arrays(n, weights)
     out = wanted.copy()
@@ -62,7 +64,7 @@ def test_results(kernel: ct.Kernel, n: int, weights: int, warps: int | None) -> 
 
 
 def compiled(kernel: ct.Kernel, warps: int | None = None, **how: Any) -> Compiled:
-    function = specialization(kernel, arrays(600), "reference").function
+    function = specialization(kernel, arrays(2400), "reference").function
     return compile_to_ptx(function, "sm_90", warps, None, Constraints(realign=False, **how))
 
 
@@ -70,7 +72,7 @@ def compiled(kernel: ct.Kernel, warps: int | None = None, **how: Any) -> Compile
 def test_less_is_computed(kernel: ct.Kernel) -> None:
     size, *lengths = compiled(kernel).short_rows
     assert size == T and len(lengths) == {softmax: 2, normed: 3, padded: 2}[kernel]
-    whole, short = compiled(kernel, 1), compiled(kernel, 1, rows=(640, *lengths))
+    whole, short = compiled(kernel, 4), compiled(kernel, 4, rows=(2560, *lengths))
     assert not short.short_rows
     loads = [len([line for line in c.ptx.splitlines() if "ld.global" in line]) for c in (whole, short)]
     assert loads[1] <= loads[0] * 3 // 4 and len(short.ptx) < len(whole.ptx)
