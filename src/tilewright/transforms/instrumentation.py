@@ -94,7 +94,6 @@ PASSES = (
     "hoist-loads-over-loops",
     "lower-gathers",
     "lower-conversions",
-    "merge-exchanges",
     "allocate-shared",
     "insert-barriers",
 )

@@ -20,7 +20,7 @@ from tilewright.ir.reachable import reachable
 from tilewright.transforms.base import InPlacePass
 
 MOST_SHARED_BYTES = 232448  # of a CTA on sm_90 and sm_100: CUDA C++ Programming Guide, "Technical specifications"
-SMALL_BYTES, _SMALL_BYTES_IN_ALL = 512, 4096  # one number of 32 bits from each warp, or of each row
+_SMALL_BYTES, _SMALL_BYTES_IN_ALL = 512, 4096  # one number of 32 bits from each warp, or of each row
 _ALWAYS = 1 << 62
 _RESERVED = 1024  # bytes that the driver has of each CTA, from sm_80 on: CUDA C++ Programming Guide, "Shared memory"
 
@@ -91,7 +91,7 @@ def _apart(intervals: list[_Interval]) -> list[_Interval]:
     """``intervals``, of which those of small tiles last all the time, as far as these take little memory in all."""
     found, room = [], _SMALL_BYTES_IN_ALL
     for interval in intervals:
-        small = interval.op.type.bytes <= min(SMALL_BYTES, room)
+        small = interval.op.type.bytes <= min(_SMALL_BYTES, room)
         room -= interval.op.type.bytes * small
         found.append(_Interval(interval.op, 0, _ALWAYS) if small else interval)
     return found

@@ -37,7 +37,6 @@ from tilewright.transforms.gpu.lower_gathers import LowerGathers
 from tilewright.transforms.gpu.lower_reductions import LowerReductions
 from tilewright.transforms.gpu.lower_views import LowerViews
 from tilewright.transforms.gpu.merge_blocks import MergeBlocks, blocks_of_cta
-from tilewright.transforms.gpu.merge_exchanges import MergeExchanges
 from tilewright.transforms.gpu.merge_loops import MergeLoops
 from tilewright.transforms.gpu.multicast_fetches import MulticastFetches
 from tilewright.transforms.gpu.occupancy import ctas_of_mma
@@ -125,7 +124,6 @@ def passes_to_gpu(
         *([AccumulateInTensorMemory()] if tensor_memory else []),  # barriers take shared memory
         LowerGathers(),
         LowerConversions(),
-        MergeExchanges(),  # stores and loads in the place of conversions
         AllocateShared(shared_bytes),
         InsertBarriers(),  # last: it depends on which tiles share memory
     )

@@ -288,7 +288,7 @@ def _as_loaded(convert: ConvertLayout, path: _Path) -> LinearLayout:
     return layout
 
 
-def after(path: Iterable[Op], layout: LinearLayout) -> LinearLayout:
+def _after(path: Iterable[Op], layout: LinearLayout) -> LinearLayout:
     """The layout of a tile in ``layout`` after ``path``."""
     for op in path:
         if isinstance(op, Permute):
@@ -465,7 +465,7 @@ class _Loop:
     def _operand(self, op: Op, ring: _Ring, path: _Path, reading: Value) -> Value:
         """What stands for the result of ``op``: a tile in registers, or where warp groups read it."""
         b = self.b
-        layout = after(path, ring.load.type.layout)
+        layout = _after(path, ring.load.type.layout)
         t = SharedType(ring.load.type.dtype, layout) if path else None
         slot = b.emit(memory.SharedCopy, ring.buffer, reading, type=t)
         if isinstance(op, memory.GlobalLoad):
