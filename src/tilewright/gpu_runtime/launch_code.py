@@ -7,17 +7,18 @@ import ctypes
 import functools
 import math
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from ctypes import addressof
 from typing import Any, NamedTuple
 
 from tilewright.backends.native import Embedded, LaunchStub, embedded_function
 from tilewright.backends.native.body import Body, c_function
+from tilewright.backends.native.values import Word
 from tilewright.gpu_runtime import driver, words
 from tilewright.gpu_runtime.abi import floats
 from tilewright.gpu_runtime.artifact import Artifact
 from tilewright.gpu_runtime.constraints import Constraints
-from tilewright.gpu_runtime.launch_functions import functions
+from tilewright.gpu_runtime.launch_functions import function, functions
 from tilewright.gpu_runtime.tables import Tables
 from tilewright.gpu_runtime.tensormap import MapEncoder, memory_for_nothing
 from tilewright.gpu_runtime.words import table
@@ -27,8 +28,6 @@ from tilewright.ir.gpu_parameters import MAP_BYTES
 CONFIG, ATTRIBUTE = struct.Struct("=7I4xQQI4x"), struct.Struct("=I4x64s")
 _CLUSTER_DIMENSION, _CLUSTER_SPREAD, PROGRAMMATIC_SERIALIZATION = 4, 5, 6
 _PROGRAMMATIC_IN_GRAPHS = 12030  # the first version of CUDA whose graphs have programmatic dependent launches
-_QUEUED = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 4)
-_CHOSEN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)
 LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)  # cuLaunchKernelEx, and what stands for it
 _MOVE = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
 Blocks = tuple[int, int, int]  # along each axis of a grid
@@ -53,11 +52,6 @@ class Choice(NamedTuple):
         return [number, 0, math.prod(self.joined), *self.joined, self.busy, parameters]
 
 
-@functools.cache
-def _choose() -> Callable[..., int]:
-    return _CHOSEN(functions().address("choose"))
-
-
 class Choices:
     """The variants of a kernel that launches choose from, by their grid and parameters, on a GPU with so many SMs, and
     those ``without`` copies, and without maps, which arrays ask for. A CTA of the kernel itself runs ``joined``
@@ -76,7 +70,7 @@ class Choices:
 
     def variant(self, grid: Blocks) -> Constraints | None:
         """The one for a launch whose parameters are not known; None for the kernel itself."""
-        found = _choose()(self.words, None, *grid)
+        found = function("choose")(self.words, None, *grid)
         return None if found == words.OWN else self.all[found].variant
 
     def add(self, i: int, variant: LaunchCode) -> None:
@@ -135,7 +129,7 @@ class LaunchCode:
             "bounds": table((8 * i, bound) for i, bound in least),
             "maps": table(encoder.words for encoder in layout.maps),
             "parameters": table((source,) for source in layout.sources()),
-            "extent": table([_extent(artifact.grid_extent)] if artifact.grid_extent else []),
+            "extent": table((8 * parameter, *others) for parameter, *others in filter(None, [artifact.grid_extent])),
         }
         copied = any(not t.by_value for t in artifact.tables)
         borrows = kernel is not None and (layout.copies or copied or artifact.local_bytes)
@@ -176,12 +170,6 @@ def _lender(device: driver.Device) -> dict[str, int]:
     return dict(zip(_LENDER, (device.pool.value or 0, device.context, *map(driver.address, calls))))
 
 
-def _extent(numbers: Sequence[int]) -> Sequence[int]:
-    """An ``EXTENT``: see ``grid_extent``."""
-    parameter, *others = numbers
-    return 8 * parameter, *others
-
-
 class Entry:
     """How launches enter ``code``, a kernel with parameters of these ``formats`` and lists like those of ``tables``:
     the ``stub``."""
@@ -217,12 +205,7 @@ class Entry:
             record = type(record)(*record)
             record[words.ENTRY.index("launch")] = ctypes.cast(launch, ctypes.c_void_p).value
         memory = ctypes.create_string_buffer(values)
-        return int(_queue()(record, memory, *grid, stream))
-
-
-@functools.cache
-def _queue() -> Callable[..., int]:
-    return _QUEUED(functions().address("queue"))
+        return int(function("queue")(record, memory, *grid, stream))
 
 
 def embedded(name: str, entries: Sequence[Entry]) -> Embedded:
@@ -230,18 +213,16 @@ def embedded(name: str, entries: Sequence[Entry]) -> Embedded:
     which queues a launch on a stream of any device that has one of ``entries``, and calls nothing of Python."""
     body = Body()
     context = body.stack("ptr")
-    blocks = body.let(f"mul i64 {body.let('mul i64 %x, %y')}, %z")
-    body.branch(body.let(f"icmp eq i64 {blocks}, 0"), "done", "begin")
-    body.label("begin")
-    body.require_equal("i32", _call(body, "cuStreamGetCtx", "i64 %stream", f"ptr {context}"), 0)
+    body.unless((Word(body, "%x") * "%y" * "%z").equals(0), "done")
+    body.require(_call(body, "cuStreamGetCtx", f"i64 %stream, ptr {context}").equals(0))
     current, entry = body.load("ptr", context), "null"
     for each in entries:
         here = body.external(each.code.device.context if each.code.device is not None else 0)
         here = body.let(f"icmp eq ptr {current}, {here}")
         entry = body.let(f"select i1 {here}, ptr {body.memory(each.stub.record)}, ptr {entry}")
         body.kept.append(each)
-    body.require(body.let(f"icmp ne ptr {entry}, null"))
-    body.require_equal("i32", _call(body, "cuCtxPushCurrent_v2", f"ptr {current}"), 0)
+    body.require_object(entry)
+    body.require(_call(body, "cuCtxPushCurrent_v2", f"ptr {current}").equals(0))
     queue = body.external(functions().address("queue"))
     given = f"ptr {entry}, ptr %values, i64 %x, i64 %y, i64 %z, i64 %stream"
     failed = body.let(f"call i64 {queue}({given})")
@@ -252,9 +233,8 @@ def embedded(name: str, entries: Sequence[Entry]) -> Embedded:
     return Embedded(text, "", (), (*body.kept, functions()))
 
 
-def _call(body: Body, name: str, *arguments: str) -> str:
-    """The error number that a function of the driver gives."""
-    return body.let(f"call i32 {body.external(driver.address(name))}({', '.join(arguments)})")
+def _call(body: Body, name: str, given: str) -> Word:
+    return words.error_of(body, body.external(driver.address(name)), given)
 
 
 @functools.cache

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.backends import native
@@ -38,6 +40,17 @@ def functions() -> Any:
     except native.NotCompiled:
         native.compiler()  # loads LLVM
         return machine_code(names, text, {})
+
+
+_ARGUMENTS = {"queue": (2, 4), "choose": (2, 3), "map": (4, 1)}  # how many addresses, and how many numbers
+
+
+@functools.cache
+def function(name: str) -> Callable[..., int]:
+    """One of these functions as Python calls it, which other threads do meanwhile."""
+    addresses, numbers = _ARGUMENTS[name]
+    kinds = [ctypes.c_void_p] * addresses + [ctypes.c_int64] * numbers
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(functions().address(name))
 
 
 def _enter() -> str:

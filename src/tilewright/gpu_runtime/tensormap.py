@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright.gpu_runtime import driver, words
-from tilewright.gpu_runtime.launch_functions import functions
+from tilewright.gpu_runtime.launch_functions import function
 from tilewright.gpu_runtime.realign import WORTH_TRANSPOSING, Kind
 from tilewright.gpu_runtime.words import table
 from tilewright.ir.gpu_parameters import WRAP, Descriptor
@@ -71,7 +71,7 @@ class MapEncoder:
         described, nothing = table([self.words]), 0
         while True:
             at = ctypes.addressof(described) + 8
-            code = _map()(driver.address("cuTensorMapEncodeTiled"), at, row, address, nothing)
+            code = function("map")(driver.address("cuTensorMapEncodeTiled"), at, row, address, nothing)
             if code != words.EMPTY:
                 break
             nothing = memory_for_nothing(device)
@@ -79,12 +79,6 @@ class MapEncoder:
             raise Unmapped
         if code:
             raise driver.failure(code % words.ENCODING, "cuTensorMapEncodeTiled")
-
-
-@functools.cache
-def _map() -> Callable[..., int]:
-    taken = *[ctypes.c_void_p] * 4, ctypes.c_int64
-    return ctypes.CFUNCTYPE(ctypes.c_int64, *taken)(functions().address("map"))
 
 
 def _number(of: tuple[str, int, int], times: int) -> tuple[int, int, int]:
