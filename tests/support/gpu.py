@@ -60,6 +60,8 @@ NOT_ON_A_GPU = {
     "test_flush_to_zero[div": "the hardware flushes before it rounds",
     "keep_small_numbers[cpu-float32": "the hardware adds float32 atomically without subnormal numbers",
     "test_options.py": "options of the CPU backend",
+    "test_machine_code_reads_tensors": "launches with copies of arrays are made in Python",
+    "test_launches_that_alternate_are_repeated_too": "launches with copies of arrays are made in Python",
     "test_thread_count_must_be_a_number": "an option of the CPU backend",
     "test_numbers_of_threads": "an option of the CPU backend",
     "test_progress.py": "the driver runs as many blocks at once as fit, and reports no deadlock",
