@@ -91,6 +91,7 @@ class Cta:
             held = self.by_value.get(name, int.from_bytes(self.parameters[name][:8], "little"))
             self.maps[hopper.PARAMETERS + m.place if m.offset is None else held + m.offset] = m
         self.exited = np.zeros(threads, np.bool_)
+        self.everyone = True  # executes the instruction, but for its guard
         self.form_cluster([self])
         self.targets = set(entry.labels.values())
 
@@ -126,6 +127,7 @@ class Cta:
             went = True
             at = int(self.pc[ready].min())
             active = ready & (self.pc == at)
+            self.everyone = bool(active.all())
             while True:
                 instruction = code[at]
                 if self._step(instruction, active, at):
@@ -197,7 +199,7 @@ class Cta:
                 self.pc[active] = at + 1
                 self.mbarriers.try_wait(self, i, chosen)
                 return True
-            if chosen.any():
+            if chosen is active or chosen.any():
                 _INSTRUCTIONS.get(name, _plain)(self, i, chosen)
         except (Unknown, Fault, KeyError) as error:
             raise type(error)(f"{error} in: {i.text}") from error
@@ -343,7 +345,11 @@ def _plain(cta: Cta, i: Instruction, chosen: Array) -> None:
         cta.write(i.operands[0], ops[i.opcode[0]](*operands), chosen)
         return
     # What inactive threads hold must not stop those that are active.
-    safe = operands if chosen.all() else [np.where(chosen, x, np.array(1, x.dtype)) for x in operands]
+    safe = (
+        operands
+        if (cta.everyone if i.guard is None else chosen.all())
+        else [np.where(chosen, x, np.array(1, x.dtype)) for x in operands]
+    )
     cta.write(i.operands[0], compute(i.opcode, safe), chosen)
 
 
