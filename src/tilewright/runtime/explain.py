@@ -139,11 +139,12 @@ def _within(argument: str, names: Iterable[str]) -> bool:
 
 # How many kernel objects have compiled something, by where they are written: each has a cache of its own.
 _OBJECTS: dict[tuple[str, str, int], int] = {}
+_COMPARED = 32  # the last compilations that a new one is compared with: all would be quadratic in a sweep over shapes
 
 
 def reasons(name: str, loc: Loc, backend: str, new: Sequence[Fact], old: Sequence[Compilation]) -> list[str]:
     """Why a kernel ``name``, written at ``loc``, is compiled for ``new``; ``old`` is what it compiled before."""
-    same_backend = [c for c in old if c.backend == backend]
+    same_backend = [c for c in old if c.backend == backend][-_COMPARED:]
     if same_backend:
         return min((differences(c.facts, new) for c in reversed(same_backend)), key=len)
     if old:
