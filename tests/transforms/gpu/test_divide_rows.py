@@ -206,6 +206,18 @@ def test_where_nothing_asks_for_it() -> None:
     assert DivideRows(H200).run(large := function_of(softmax, 65536)) is not large
 
 
+def shifted(x, out, T: ct.Constant[int]):  # type: ignore[no-untyped-def]
+    """Two vectors, which all blocks load, beside each row."""
+    v = ct.load(x, (ct.bid(0), 0), (1, T))
+    first, second = ct.load(x, (2, 0), (1, T)), ct.load(x, (3, 0), (1, T))
+    ct.store(out, (ct.bid(0), 0), v * ct.sum(v, axis=1, keepdims=True) * first + second)
+
+
+def test_parts_are_larger_where_there_are_vectors() -> None:
+    made = [DivideRows(H200).run(function_of(kernel, 32768)) for kernel in (softmax, shifted)]
+    assert [AnalysisManager(function).get(cluster_size) for function in made] == [8, 2]
+
+
 @pytest.fixture(params=["stage", "ptx"])
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], str]]:
     """The name of a backend that interprets kernels whose rows so many CTAs divide."""

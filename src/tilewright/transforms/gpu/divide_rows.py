@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tilewright.analysis.gpu.target import GpuTarget, resolved
 from tilewright.analysis.manager import AnalysisManager
-from tilewright.ir.core import Function
+from tilewright.ir.core import Function, Op
 from tilewright.ir.gpu_stage import GRID_EXTENT, SHORT_ROWS
 from tilewright.ir.ops.control import LoopOp
 from tilewright.ir.ops.linear import MmaOp, Reduce
@@ -25,7 +25,10 @@ from tilewright.transforms.raise_to_views import RaiseToViews
 # and 3,988, layer norm of bfloat16 3,903 and 4,039; others are in benchmarks/results/gpu_memory.md.
 _LARGE, _ELEMENT = 16384, 2
 _LARGE_IN_LOOPS = 32768  # where loops exchange in each iteration: the persistent softmax of that length loses
-_PART = 4096  # elements
+# Elements; more where several vectors are loaded beside each row, as often as there are parts of them in caches: norms
+# of 28,672 columns in two passes have 3,857 GB/s in two parts and 3,601 in eight, layer norm of 65,536 3,632 in four
+# and 3,569 in eight (one H200).
+_PART, _PART_WITH_VECTORS = 4096, 16384
 # Of a part, and of a row, where an SM has no other block: 16 rows of 4,096 take longer divided, 8 of 8,192 a tenth
 # less, 8 of 16,384 a fifth to a third (one H200).
 _LEAST, _FEWEST_OF_ROW = 2048, 8192
@@ -67,19 +70,26 @@ class DivideRows:
 
     def _unasked(self, function: Function, row: int) -> int:
         """Among how many CTAs rows are divided where nobody says it: a power of two, and 1 where they stay whole."""
-        whole, large = row, self.large
+        own, vectors = _loads(function, row)
+        whole, large, part = row, self.large, self.part
         if function.ops_of(LoopOp):
             large = max(large, _LARGE_IN_LOOPS)
         elif row == large:
-            whole = _bytes(function, row) // _ELEMENT
-        return 1 << min(row // self.part, MOST_CTAS).bit_length() >> 1 if whole > large else 1
+            whole = sum(op.results[0].tile.bytes for op in own) // _ELEMENT
+        elif len(vectors) > 1:
+            part = max(part, _PART_WITH_VECTORS)
+        return 1 << min(row // part, MOST_CTAS).bit_length() >> 1 if whole > large else 1
 
 
-def _bytes(function: Function, row: int) -> int:
-    """How many ``function`` loads of the rows of a block, but for what all blocks load."""
-    loads = [op for op in function.ops_of((Load, LoadView)) if row in op.results[0].tile.shape]
-    found = ((op, reachable(op.operands, lambda v: () if v.op is None else v.op.operands)) for op in loads)
-    return sum(op.results[0].tile.bytes for op, values in found if any(isinstance(v.op, Bid) for v in values))
+def _loads(function: Function, row: int) -> tuple[list[Op], list[Op]]:
+    """The loads of rows of a block, and those of vectors as long that all blocks load."""
+    own: list[Op] = []
+    vectors: list[Op] = []
+    for op in function.ops_of((Load, LoadView)):
+        if row in op.results[0].tile.shape:
+            needed = reachable(op.operands, lambda v: () if v.op is None else v.op.operands)
+            (own if any(isinstance(v.op, Bid) for v in needed) else vectors).append(op)
+    return own, vectors
 
 
 def _length(op: Reduce) -> int:
