@@ -9,7 +9,7 @@ import pytest
 from backends.triton.evaluator import DTYPES, Computed, Evaluator
 
 from tilewright.analysis.gpu.target import parse_target
-from tilewright.backends.triton.ttir import convert, types
+from tilewright.backends.triton.ttir import convert, text
 from tilewright.ir.dtypes import ALL_DTYPES, DType, float8_e8m0fnu, float64
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.semantics.conversion import cast
@@ -47,7 +47,7 @@ def samples(dtype: DType) -> np.ndarray[Any, Any]:
 def test_conversion(source: DType, target: DType) -> None:
     writer = Evaluator(parse_target("sm_80"))
     x = samples(source)
-    held = types.element(source, writer.target)
+    held = text.element(source, writer.target)
     value = Computed(x.view(DTYPES[held]), held)
     for mode in (RN, RZ, RM, RP, RA) if target.is_floating and source.bitwidth < 64 else (RN,):
         with np.errstate(all="ignore"):

@@ -6,8 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from tilewright.backends.triton.ttir.rounding import round_directed, round_to_odd
-from tilewright.backends.triton.ttir.text import Val, Writer
-from tilewright.backends.triton.ttir.types import FP8, element
+from tilewright.backends.triton.ttir.text import FP8, Val, Writer, element
 from tilewright.ir.dtypes import DType, float32
 from tilewright.ir.enums import RoundingMode
 from tilewright.ir.errors import TileUnsupportedFeatureError

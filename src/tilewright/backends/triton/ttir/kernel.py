@@ -15,8 +15,7 @@ from tilewright.backends.triton.ttir import convert, elements, linear, math, mem
 from tilewright.backends.triton.ttir.barrier_insertion import BarrierInsertion
 from tilewright.backends.triton.ttir.control import ControlFlow
 from tilewright.backends.triton.ttir.state import LoweringState
-from tilewright.backends.triton.ttir.text import Val, Writer
-from tilewright.backends.triton.ttir.types import FP8
+from tilewright.backends.triton.ttir.text import FP8, Val, Writer
 from tilewright.ir.core import Function, Op
 from tilewright.ir.effects import acquires
 from tilewright.ir.errors import TileUnsupportedFeatureError
@@ -51,7 +50,7 @@ def lower(
     analyses = AnalysisManager(function)
     facts = analyses.get(IntegerRanges)
     ordering = BarrierInsertion(function, analyses.get(AliasAnalysis))
-    s = LoweringState(function, Writer(target, hide_divisibility), dialect, facts, ordering)
+    s = LoweringState(Writer(target, hide_divisibility), dialect, facts, ordering)
     parameters, types = [], []
     used = _divisors(function)
     for i, value in enumerate(function.body.args):

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from tilewright.backends.triton.ttir import convert
 from tilewright.backends.triton.ttir.shape import join, split, zero
 from tilewright.backends.triton.ttir.state import LoweringState
-from tilewright.backends.triton.ttir.text import Shape, Val, Writer, squeezed
-from tilewright.backends.triton.ttir.types import FP8
+from tilewright.backends.triton.ttir.text import FP8, Shape, Val, Writer, squeezed
 from tilewright.ir.core import Op, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.opdef import Effect

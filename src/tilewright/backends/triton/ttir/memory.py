@@ -6,8 +6,7 @@ from tilewright.backends.triton.ttir import ordered_memory
 from tilewright.backends.triton.ttir import shape as shapes
 from tilewright.backends.triton.ttir.divisibility import mixes
 from tilewright.backends.triton.ttir.state import LoweringState
-from tilewright.backends.triton.ttir.text import Val, Writer
-from tilewright.backends.triton.ttir.types import element
+from tilewright.backends.triton.ttir.text import Val, Writer, element
 from tilewright.ir.core import Block, Value
 from tilewright.ir.dtypes import DType
 from tilewright.ir.enums import AtomicKind

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.analysis.integer_ranges import IntegerRanges
 from tilewright.backends.triton.ttir.barrier_insertion import BarrierInsertion
-from tilewright.backends.triton.ttir.text import Shape, Val, Writer
-from tilewright.backends.triton.ttir.types import element, tensor_type
-from tilewright.ir.core import Function, Value
+from tilewright.backends.triton.ttir.text import Shape, Val, Writer, element, tensor_type
+from tilewright.ir.core import Value
 from tilewright.ir.errors import TileUnsupportedFeatureError
 from tilewright.ir.types import TileType, Type
 
@@ -21,7 +20,6 @@ LARGEST_TENSOR = 1 << 20  # elements; Triton's limit
 class LoweringState:
     """The TTIR value of each IR value, and the writer. ``dialect`` is the version of Triton that will read the text."""
 
-    function: Function
     w: Writer
     dialect: tuple[int, int]
     facts: IntegerRanges
@@ -34,9 +32,6 @@ class LoweringState:
 
     def __getitem__(self, value: Value) -> Val:
         return self._values[value]
-
-    def __contains__(self, value: Value) -> bool:
-        return value in self._values
 
     def all(self, values: Sequence[Value]) -> list[Val]:
         return [self._values[v] for v in values]

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tilewright.analysis.gpu.element_types import memory_element, register_element
 from tilewright.analysis.gpu.target import GpuTarget
 from tilewright.backends.triton.ttir.divisibility import any_multiple
 from tilewright.ir.gpu_parameters import element_bits
 from tilewright.ir.location import UNKNOWN, Loc
+from tilewright.ir.types import ElementType, PointerType, TileType
 
 Shape = tuple[int, ...]
 TensorType = tuple[str, Shape]  # element type and shape
@@ -37,6 +39,21 @@ def type_text(element: str, shape: Shape) -> str:
     if not shape:
         return element
     return f"tensor<{'x'.join(map(str, shape))}x{element}>"
+
+
+FP8 = {"f8E4M3FN": (4, 3), "f8E5M2": (5, 2)}
+
+
+def element(dtype: ElementType, target: GpuTarget) -> str:
+    """The TTIR element type."""
+    if isinstance(dtype, PointerType):
+        return f"!tt.ptr<{memory_element(dtype.pointee, target)}>"
+    return register_element(dtype, target)
+
+
+def tensor_type(t: TileType, target: GpuTarget) -> tuple[str, Shape]:
+    """Element type and shape of the TTIR value for a tile of type ``t``."""
+    return element(t.dtype, target), squeezed(t.shape)
 
 
 @dataclass(frozen=True)
