@@ -27,6 +27,49 @@ _INTRINSICS = {
     "div.approx.ftz.f32 $0, $1, $2;": "llvm.nvvm.div.approx.ftz.f",
 }
 
+# e**x = 2**n * 2**f with n the integer below x * log2(e), which a saturation keeps in -126 to 126, and f what is left:
+# beyond, 2**f is 0 or infinite, or makes a subnormal number of the product. Adding 1.5 * 2**23 + 1 rounds to an
+# integer, whose low bits are then n + 127.
+EXP = """{ .reg .b32 scaled, shifted, n, f, power;
+fma.rn.sat.f32 scaled, $1, 0f3BBB989D, 0f3F000000;
+fma.rm.f32 shifted, scaled, 0f437C0000, 0f4B400001;
+sub.rn.f32 n, shifted, 0f4B40007F; neg.f32 n, n;
+fma.rn.f32 f, $1, 0f3FB8AA3B, n;
+fma.rn.f32 f, $1, 0f32A57060, f;
+ex2.approx.ftz.f32 f, f;
+shl.b32 power, shifted, 23;
+mul.rn.f32 $0, f, power; }""".replace("\n", " ")
+
+# 2**x = 2**(x + 24 c) * (1 - c (1 - 2**-24)) with c = 1 below -126, where the result is subnormal, else 0: what ptxas
+# makes of the instruction for that keeps a predicate over it, of which there are few, and so elements wait in turn.
+EXP2 = """{ .reg .f32 c, t, s;
+fma.rn.sat.f32 c, $1, 0fC9800000, 0fCCFC0000;
+fma.rn.f32 t, c, 0f41C00000, $1; fma.rn.f32 s, c, 0fBF7FFFFF, 0f3F800000;
+ex2.approx.ftz.f32 t, t; mul.rn.f32 $0, t, s; }""".replace("\n", " ")
+
+# e**x = (2**t)**2 * (1 + d) with t about x * log2(e) / 2 and d what that lacks. The power is squared last, so that the
+# result is subnormal where it has to be. With t rounded down, d is above zero where the power may be infinite, as the
+# product of both factors is below 1. For an infinite x, d is no number, and is made 1.
+EXP_OF_SUMS = """{ .reg .f32 t, d, power;
+mul.rm.f32 t, $1, 0f3F38AA3B;
+fma.rn.f32 d, t, 0fBFB17218, $1;
+min.f32 d, d, 0f3F800000;
+ex2.approx.ftz.f32 power, t;
+fma.rn.f32 d, power, d, power;
+mul.rn.f32 $0, power, d; }""".replace("\n", " ")
+
+
+# 1 - 2 / (e**(2 |x|) + 1), and for small numbers the formula of ``backends.vector``. Where the power is infinite, its
+# reciprocal is 0.
+TANH = """{ .reg .b32 size, y, square, cube, q, sign; .reg .pred small;
+abs.f32 size, $1; mul.rn.f32 y, size, 0f4038AA3B; ex2.approx.ftz.f32 y, y; add.rn.f32 y, y, 0f3F800000;
+rcp.approx.ftz.f32 y, y; fma.rn.f32 y, y, 0fC0000000, 0f3F800000;
+mul.rn.f32 square, size, size; mul.rn.f32 cube, size, square;
+fma.rn.f32 q, square, 0fBBBAC8D8, 0f3CA90AB0; fma.rn.f32 q, square, q, 0fBD5C1CEA;
+fma.rn.f32 q, square, q, 0f3E08838A; fma.rn.f32 q, square, q, 0fBEAAAA99; fma.rn.f32 q, cube, q, size;
+setp.lt.f32 small, size, 0f3F200000; selp.f32 y, q, y, small;
+and.b32 sign, $1, 0x80000000; xor.b32 $0, y, sign; }""".replace("\n", " ")
+
 
 def constraint(type_: ir.Type) -> str:
     """The kind of register that holds a value of ``type_``."""

@@ -18,7 +18,20 @@ from llvmlite import ir
 
 from tilewright.analysis.gpu.clamps import is_maximum_of_numbers, selected_maximum
 from tilewright.analysis.precision import is_summed_or_narrowed
-from tilewright.backends.gpu.lowering.assembly import F16, F32, F64, I16, I32, I64, assembly, name_of_extremum
+from tilewright.backends.gpu.lowering.assembly import (
+    EXP,
+    EXP2,
+    EXP_OF_SUMS,
+    F16,
+    F32,
+    F64,
+    I16,
+    I32,
+    I64,
+    TANH,
+    assembly,
+    name_of_extremum,
+)
 from tilewright.backends.gpu.lowering.integers import extended, is_narrow, widened, wrapped
 from tilewright.backends.gpu.lowering.patterns import flipped, inputs, is_integer, is_zero, opcode, widened_factors
 from tilewright.backends.vector import HostFeatures, VectorEmitter, register_type
@@ -357,39 +370,14 @@ def _narrow_cast(e: ScalarEmitter, op: arith.Cast, source: DType, target: DType,
 # -- approximate functions
 
 
-# e**x = 2**n * 2**f with n the integer below x * log2(e), which a saturation keeps in -126 to 126, and f what is left:
-# beyond, 2**f is 0 or infinite, or makes a subnormal number of the product. Adding 1.5 * 2**23 + 1 rounds to an
-# integer, whose low bits are then n + 127.
-_EXP = """{ .reg .b32 scaled, shifted, n, f, power;
-fma.rn.sat.f32 scaled, $1, 0f3BBB989D, 0f3F000000;
-fma.rm.f32 shifted, scaled, 0f437C0000, 0f4B400001;
-sub.rn.f32 n, shifted, 0f4B40007F; neg.f32 n, n;
-fma.rn.f32 f, $1, 0f3FB8AA3B, n;
-fma.rn.f32 f, $1, 0f32A57060, f;
-ex2.approx.ftz.f32 f, f;
-shl.b32 power, shifted, 23;
-mul.rn.f32 $0, f, power; }""".replace("\n", " ")
-
-# e**x = (2**t)**2 * (1 + d) with t about x * log2(e) / 2 and d what that lacks. The power is squared last, so that the
-# result is subnormal where it has to be. With t rounded down, d is above zero where the power may be infinite, as the
-# product of both factors is below 1. For an infinite x, d is no number, and is made 1.
-_EXP_OF_SUMS = """{ .reg .f32 t, d, power;
-mul.rm.f32 t, $1, 0f3F38AA3B;
-fma.rn.f32 d, t, 0fBFB17218, $1;
-min.f32 d, d, 0f3F800000;
-ex2.approx.ftz.f32 power, t;
-fma.rn.f32 d, power, d, power;
-mul.rn.f32 $0, power, d; }""".replace("\n", " ")
-
-
 def _exp(e: ScalarEmitter, op: floats.Exp, operands: Operands) -> ir.Value:
     (x,) = operands
     dtype = arith.operand_dtype(op)
     if dtype.short == "f64":
         return e.shared(op, operands)
     if op.rounding is RoundingMode.APPROX and dtype.short == "f32":
-        return e.asm("ex2.approx.f32 $0, $1;", [e.builder.fmul(x, ir.Constant(F32, _LOG2_E))], F32)
-    text = _EXP_OF_SUMS if dtype.short == "f32" and is_summed_or_narrowed(op.result, ThreadReduce) else _EXP
+        return e.asm(EXP2, [e.builder.fmul(x, ir.Constant(F32, _LOG2_E))], F32)
+    text = EXP_OF_SUMS if dtype.short == "f32" and is_summed_or_narrowed(op.result, ThreadReduce) else EXP
     return _rounded(e, e.asm(text, operands, F32), dtype)
 
 
@@ -400,21 +388,11 @@ def _approximated(instruction: str, e: ScalarEmitter, op: Any, exact: str | None
     if dtype.short == "f64":
         return functools.partial(e.shared, op)
     text = f"{instruction}.approx{'.ftz' if arith.flushes_to_zero(op) else ''}.f32 $0, $1;"
+    if instruction == "ex2" and not arith.flushes_to_zero(op):
+        text = EXP2
     if exact is not None and not (dtype.short == "f32" and op.rounding is RoundingMode.APPROX):
         text = exact
     return lambda operands: _rounded(e, e.asm(text, operands, F32), dtype)
-
-
-# 1 - 2 / (e**(2 |x|) + 1), and for small numbers the formula of ``backends.vector``. Where the power is infinite, its
-# reciprocal is 0.
-_TANH = """{ .reg .b32 size, y, square, cube, q, sign; .reg .pred small;
-abs.f32 size, $1; mul.rn.f32 y, size, 0f4038AA3B; ex2.approx.ftz.f32 y, y; add.rn.f32 y, y, 0f3F800000;
-rcp.approx.ftz.f32 y, y; fma.rn.f32 y, y, 0fC0000000, 0f3F800000;
-mul.rn.f32 square, size, size; mul.rn.f32 cube, size, square;
-fma.rn.f32 q, square, 0fBBBAC8D8, 0f3CA90AB0; fma.rn.f32 q, square, q, 0fBD5C1CEA;
-fma.rn.f32 q, square, q, 0f3E08838A; fma.rn.f32 q, square, q, 0fBEAAAA99; fma.rn.f32 q, cube, q, size;
-setp.lt.f32 small, size, 0f3F200000; selp.f32 y, q, y, small;
-and.b32 sign, $1, 0x80000000; xor.b32 $0, y, sign; }""".replace("\n", " ")
 
 
 def _rounded(e: ScalarEmitter, x: ir.Value, dtype: DType) -> ir.Value:
@@ -475,7 +453,7 @@ PREPARED: dict[type[Op], Callable[[ScalarEmitter, Any], Emit]] = {
     arith.Select: _select,
     floats.Exp2: functools.partial(_approximated, "ex2"),
     floats.Rsqrt: functools.partial(_approximated, "rsqrt"),
-    floats.Tanh: functools.partial(_approximated, "tanh", exact=_TANH),
+    floats.Tanh: functools.partial(_approximated, "tanh", exact=TANH),
 }
 RULES: dict[type[Op], Rule] = {
     arith.Add: _add,
