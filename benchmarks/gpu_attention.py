@@ -190,7 +190,7 @@ def gradient_row(form: Form, tiles: list[Tile], *, at_once: bool = False) -> Row
         arguments = *arrays, lse, grad, delta, found, of_v, scale * LOG2_E, scale, G, *how, uq, uk
         t.launch("gradient_of_keys", options, grid, arguments)
 
-    sizes: Tiles = (128, 64, 64, 64), (128, 64, 64, 128), (64, 64, 64, 64), (128, 128, 128, 64), (64, 128, 32, 128)
+    sizes: Tiles = (128, 64, 64, 64), (128, 64, 64, 128), (64, 64, 64, 64)
     sizes = ((64, 64), (64, 128), (128, 64)) if at_once else sizes
     sides = [Side(t.name, configs(t, sizes), functools.partial(run, t)) for t in tiles]
     by_torch = functools.partial(torch.autograd.grad, out, (q, k, v), grad, retain_graph=True)

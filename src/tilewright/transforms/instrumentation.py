@@ -91,7 +91,6 @@ PASSES = (
     "accumulate-in-tensor-memory",
     "split-mma",
     "split-steps",
-    "hoist-loads-over-loops",
     "lower-gathers",
     "lower-conversions",
     "allocate-shared",

@@ -22,7 +22,7 @@ from tilewright.backends.gpu.compiler import compile_to_ptx
 from tilewright.ir.core import Function, Op
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.barriers import MbarrierArrive, MbarrierWait
-from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, PrefetchEach, SharedAlloc
+from tilewright.ir.ops.gpu.memory import Barrier, GlobalLoad, PrefetchEach, SharedAlloc, SharedCopy, SharedLoad
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.specialize import Restage, WarpSpecialize
 from tilewright.ir.ops.gpu.tma import AsyncFence, TmaLoad
@@ -438,7 +438,8 @@ def mixed(c: ct.Array, b: ct.Array, x: ct.Array, rates: ct.Array, o: ct.Array) -
 
 
 def test_what_a_tile_loads_beside_its_steps_is_loaded_for_the_next_one() -> None:
-    """Columns of 16 bits are transposed before they are widened."""
+    """Columns of 16 bits are transposed before they are widened. Tiles are fetched, and read for the product and for
+    the sum; vectors are loaded for the next one."""
     rng = np.random.default_rng(0)
     c, b, x = (aligned((256, 64), BF16) for _ in range(3))
     for a in (c, b, x):
@@ -453,8 +454,14 @@ def test_what_a_tile_loads_beside_its_steps_is_loaded_for_the_next_one() -> None
     compiled = compile_to_ptx(specialization(mixed, (c, b, x, rates, o), "reference").function, "sm_90", None)
     (roles,) = (op for op in compiled.distributed.walk() if isinstance(op, WarpSpecialize))
     (tiles,) = (op for op in roles.consumer.ops if isinstance(op, For))
-    loads = [op.result for op in tiles.body.ops if isinstance(op, GlobalLoad)]
-    assert len(loads) == 2 and all(v in tiles.next_values for v in loads)
+    ops = tiles.body.ops
+    (load,) = (op for op in ops if isinstance(op, GlobalLoad))
+    assert load.result in tiles.next_values
+    (wgmma,) = (op for op in ops if isinstance(op, Wgmma))
+    (fetched,) = (op for op in roles.producer.ops if isinstance(op, For))
+    assert any(isinstance(op, TmaLoad) for op in fetched.body.ops), "of what is multiplied and added"
+    reads = [op for op in ops if isinstance(op, SharedLoad) and isinstance(op.buffer.op, SharedCopy)]
+    assert [ops.index(op) < ops.index(wgmma) for op in reads] == [True, False], "once more before it is given back"
     assert compiled.ptx.count("ldmatrix.sync.aligned.m8n8.x4.trans") == 2 * 64 * 64 // 128 // 8
 
 

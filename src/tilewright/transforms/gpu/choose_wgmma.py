@@ -25,7 +25,7 @@ from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.rewrite import Rewriter, with_body
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.stage_stores import MOST_BYTES, PIECE_ROWS, is_turned
-from tilewright.transforms.gpu.staged_operands import WAITED_COPIES, staged_type, swizzle_of
+from tilewright.transforms.gpu.staged_operands import WAITED_COPIES, as_loaded, staged_type, swizzle_of, users_as_loaded
 from tilewright.transforms.gpu.wgmma_choice import (
     Choice,
     Operand,
@@ -101,6 +101,16 @@ class _Chooser(Rewriter):
         self.shared = {
             op for op in (*self.loaded, *self.gone) if not only_used_in(op.results[0], read)
         }  # others use these, too
+        self.again: dict[Op, list[LoadView]] = {}  # after which MMA op what others use is loaded once more
+        for load in self.late:
+            through = choice.converted[load].through
+            if not users_as_loaded(load, through) <= read:
+                assert load.block is not None
+                reads = [op for o in through for op in o.results[0].users if op in choice.mmas]
+                self.again.setdefault(max(reads, key=load.block.ops.index), []).append(load)
+                moved = {v.op for v in as_loaded(load, through) if v.op is not None} - {load}
+                self.gone |= moved
+                self.shared -= {load, *moved}
 
     def function(self, function: Function) -> Function:
         self.parameters = function.body.args
@@ -122,6 +132,8 @@ class _Chooser(Rewriter):
             x = self._left(op, builder) if left is None else self.fetched[left.load, left.type]
             y = self._stage(op, builder) if right is None else self.fetched[right.load, right.type]
             self.values[op.result] = builder.emit(Wgmma, x, y, self.value(op.acc))
+            for load in self.again.get(op, ()):
+                self._load_again(load, builder)
         elif isinstance(op, LoadView) and op in self.choice.converted:
             for operand in (*self.loaded.get(op, []), self.choice.converted[op]):
                 if (op, operand.type) not in self.fetched:
@@ -148,6 +160,14 @@ class _Chooser(Rewriter):
         t = operand.type
         tile = b.emit(LoadFetched, self.fetched[load, t], type=TileType(t.dtype, t.shape))
         self.values[load.result] = b.emit(Reshape, tile, shape=load.result.tile.shape)
+
+    def _load_again(self, load: LoadView, b: Builder) -> None:
+        """Load for others what was fetched, before its buffer is given back, to registers of their own."""
+        through = self.choice.converted[load].through
+        values = as_loaded(load, through)
+        for v in values:
+            self.values.pop(v, None)
+        self._load_late([v for v in values if any(op not in through for op in v.users)], b)
 
     def _load_late(self, needed: Sequence[Value], b: Builder) -> None:
         """Load what threads combine with other tiles right before they do."""

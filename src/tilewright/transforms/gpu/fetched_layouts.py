@@ -8,8 +8,18 @@ from tilewright.ir.core import Value
 from tilewright.ir.layouts import LANE, LANES, REGISTER, WARP, LinearLayout, log2
 from tilewright.ir.ops.arith import Cast
 from tilewright.ir.ops.gpu.tma import swizzle_of
-from tilewright.ir.ops.gpu.wgmma import INTERLEAVED, Interleave, LoadFetched, Wgmma, left_layout, wgmma_layout
-from tilewright.ir.ops.shape import Reshape
+from tilewright.ir.ops.gpu.wgmma import (
+    GROUP_WARPS,
+    INTERLEAVED,
+    ROWS,
+    Interleave,
+    LoadFetched,
+    StageOperand,
+    Wgmma,
+    left_layout,
+    wgmma_layout,
+)
+from tilewright.ir.ops.shape import Permute, Reshape
 from tilewright.ir.reachable import reachable
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.gpu.blocked_layouts import VECTOR_BYTES, blocked
@@ -26,6 +36,10 @@ def fetched_layout(op: LoadFetched, warps: int) -> LinearLayout:
     turned = next((x for x, ways in turns.items() if True in ways), None)
     if turned is not None:
         return left_layout(turned.tile.shape, warps, turned.tile.element.bytes).permute((1, 0))
+    permuted = (u for v in made_of(op.result) for u in v.users if isinstance(u, Permute))
+    sums = next((layout for u in permuted if (layout := layout_as_sums(u, warps)) is not None), None)
+    if sums is not None:
+        return sums.permute((1, 0)).reshape(op.type.shape)
     left = any(turns.values())
     if not converted or left or meets_accumulator(op.result):
         return wgmma_layout(op.type.shape, warps)
@@ -45,6 +59,18 @@ def meets_accumulator(x: Value) -> bool:
     given = [v for u in users for v in u.operands]
     beside = reachable(given, lambda v: v.op.operands if v.op is not None and is_by_element(v.op) else ())
     return any(isinstance(v.op, Wgmma) for v in beside)
+
+
+def layout_as_sums(op: Permute, warps: int) -> LinearLayout | None:
+    """The layout of sums for what ``op`` transposes of 16 bits, if warp groups multiply it as more, or what is made of
+    their sums meets it; else None."""
+    t = op.result.tile
+    wide = t.rank == 2 and warps % GROUP_WARPS == t.shape[0] % (ROWS * warps // GROUP_WARPS) == 0
+    users = [u for v in made_of(op.result) for u in v.users if isinstance(u, StageOperand)]
+    staged = any(u.type.dtype.bytes > t.element.bytes for u in users)  # not read across k
+    if t.is_pointer or t.element.bytes != 2 or not wide or not (staged or meets_accumulator(op.result)):
+        return None
+    return wgmma_layout(t.shape, warps)
 
 
 def _converted_layout(op: LoadFetched, warps: int) -> LinearLayout:

@@ -11,19 +11,15 @@ from tilewright.ir.ops import memory
 from tilewright.ir.ops.control import CONTROL_FLOW, Break, Continue, If, Loop, LoopOp, Yield
 from tilewright.ir.ops.gpu.cluster import ClusterGather, gathered_layout
 from tilewright.ir.ops.gpu.wgmma import (
-    GROUP_WARPS,
-    ROWS,
     Interleave,
     LoadFetched,
-    StageOperand,
     Wgmma,
     left_layout,
-    wgmma_layout,
 )
 from tilewright.ir.ops.linear import Mma, Reduce, Scan
 from tilewright.ir.ops.shape import Cat, Extract, Insert, Permute, Reshape
 from tilewright.ir.types import TileType
-from tilewright.transforms.gpu.fetched_layouts import fetched_layout, made_of, meets_accumulator
+from tilewright.transforms.gpu.fetched_layouts import fetched_layout, layout_as_sums
 from tilewright.transforms.gpu.layout_choice import AccessLayouts
 
 _LIKE_OPERAND = (memory.AssumeBlocked, memory.AssumeBounded, memory.AssumeDivisible, Scan)
@@ -134,16 +130,11 @@ class Homes:
         return None
 
     def _as_sums(self, op: Permute, home: LinearLayout) -> LinearLayout | None:
-        """The layout of sums for what ``op`` transposes, if warp groups multiply it or what is made of their sums meets
-        it, and instructions transpose matrices of 16 bits; else None."""
-        t, warps = op.result.tile, self._accesses.warps
-        wide = t.rank == 2 and warps % GROUP_WARPS == t.shape[0] % (ROWS * warps // GROUP_WARPS) == 0
-        users = [u for v in made_of(op.result) for u in v.users if isinstance(u, StageOperand)]
-        staged = any(u.type.dtype.bytes > t.element.bytes for u in users)  # not read across k
-        if t.is_pointer or t.element.bytes != 2 or not wide or not (staged or meets_accumulator(op.result)):
+        """See ``layout_as_sums``, where instructions transpose matrices of 16 bits; else None."""
+        found = layout_as_sums(op, self._accesses.warps)
+        if found is None or not is_transposed(home, found.permute([op.axes.index(k) for k in range(2)]), 2):
             return None
-        found = wgmma_layout(t.shape, warps)
-        return found if is_transposed(home, found.permute([op.axes.index(k) for k in range(2)]), 2) else None
+        return found
 
     def _settle(self, function: Function) -> None:
         """Carried tiles without a home get that of accesses; so do the loops and branches that give them."""

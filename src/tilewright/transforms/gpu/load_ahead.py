@@ -81,10 +81,10 @@ class AheadLoad(NamedTuple):
         kept: ValueMap | None = None,
     ) -> tuple[Value, Value | None, Value | None]:
         """Addresses, mask and padding in the ``iteration`` of that number, if that ``exists`` (None: it does). Other
-        loads of it have ``loaded`` the same numbers. What does not depend on it is ``kept`` for the next ones, if the
-        first one is before the loop."""
+        loads of it have ``loaded`` the same numbers, or, without ``kept``, computed the same. What does not depend on
+        it is ``kept`` for the next ones, if the first one is before the loop."""
         assert self.op.block is not None
-        shared: ValueMap = {} if loaded is None or not self.numbers else loaded
+        shared: ValueMap = {} if loaded is None or (kept is not None and not self.numbers) else loaded
         values = {**values, **shared, self.op.block.args[0]: iteration}
         for source in self.slice:
             if shared.keys().isdisjoint(source.results):

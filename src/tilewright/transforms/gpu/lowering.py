@@ -25,7 +25,6 @@ from tilewright.transforms.gpu.delay_exponentials import DelayExponentials
 from tilewright.transforms.gpu.duplicate_loads import DuplicateLoads
 from tilewright.transforms.gpu.fma_contraction import ContractFma
 from tilewright.transforms.gpu.gather_atomics import GatherAtomics
-from tilewright.transforms.gpu.hoist_loads import HoistLoadsOverLoops
 from tilewright.transforms.gpu.hoist_mma import HoistMma
 from tilewright.transforms.gpu.induction_variables import InductionVariables
 from tilewright.transforms.gpu.inline_fetches import InlineFetches, ctas_with_inline_fetches, is_wide
@@ -117,7 +116,6 @@ def passes_to_gpu(
         DeadCodeElimination(),  # numbers that are loaded ahead are not loaded again
         *([PrefetchLoads()] if num_stages != 1 else []),  # of loops that stay
         SplitFma(),  # reads what was copied, else stores in the place of conversions
-        HoistLoadsOverLoops(),
         *([PrefetchRows()] if prefetches else []),
         DeadCodeElimination(),  # before what nobody reads is stored, and has memory
         ShareOperands(),

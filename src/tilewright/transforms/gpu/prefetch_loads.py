@@ -11,17 +11,19 @@ from tilewright.analysis.gpu.target import SM_REGISTERS, most_registers
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import mma_ops
 from tilewright.ir.builder import Builder
-from tilewright.ir.core import Block, Function, Value
+from tilewright.ir.core import Block, Function, Op, Value
 from tilewright.ir.dtypes import int32
+from tilewright.ir.effects import is_pure
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
-from tilewright.ir.ops.arith import Add, And, Cmp, Max, Mul, Select, Sub
+from tilewright.ir.ops.arith import Add, And, Cmp, Div, Max, Mul, Rem, Select, Sub
 from tilewright.ir.ops.control import Continue, For, LoopOp
 from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, PrefetchEach
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma
 from tilewright.ir.ops.shape import constant_of
+from tilewright.ir.reachable import reachable
 from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, replace_ops, stand_for
 from tilewright.ir.types import TileType
 from tilewright.transforms.base import InPlacePass
@@ -146,6 +148,19 @@ def _ask_for(loads: Iterable[AheadLoad], at: Value, last: Value, values: ValueMa
             b.emit_op(PrefetchEach, pointers, mask)
 
 
+def _carried_numbers(loop: For, loads: Sequence[AheadLoad]) -> list[Div | Rem]:
+    """The quotients and remainders that both ``loop`` and the addresses of ``loads`` need: those of the next iteration
+    are computed for its loads, and each takes as long as some twenty other numbers."""
+    taken = {load.op for load in loads}
+    needed = reachable(
+        [v for op in loop.body.ops if op not in taken and not is_pure(op) for o in op.walk() for v in o.operands],
+        lambda v: v.op.operands if v.op is not None and v.op not in taken else (),
+    )
+    found, slices = set(needed), {op for load in loads for op in load.slice}
+    divided = [op for op in loop.body.ops if isinstance(op, (Div, Rem)) and op in slices and not op.result.tile.rank]
+    return [op for op in divided if op.result in found and constant_of(op.rhs) is None]
+
+
 def _prefetched(rewriter: Rewriter, op: For, how: tuple[Sequence[AheadLoad], int], b: Builder) -> Sequence[Value]:
     """The loop with loads of the next iteration, or of as many as it runs before it goes on. A loop without them runs
     those that are left then."""
@@ -158,18 +173,21 @@ def _prefetched(rewriter: Rewriter, op: For, how: tuple[Sequence[AheadLoad], int
         last, stride = b.emit(Add, lower, b.emit(And, count, b.constant(-whole, int32))), b.constant(whole, int32)
     different = {tuple(load.op.operands): load for load in loads}
     numbers = [b.constant(k * constant_of(op.step), int32) for k in range(1, ahead)]
+    kept = _carried_numbers(op, loads) if ahead == 1 else []
 
     def iterations(first: Value) -> list[Value]:
         return [first, *(b.emit(Add, first, number) for number in numbers)]
 
     def loaded(first: Value, exist: Value | None) -> list[Value]:
-        """What ``loads`` give in the iterations from ``first`` on, which may not ``exist``: of the same place once."""
+        """What ``loads`` give in the iterations from ``first`` on, which may not ``exist``: of the same place once; and
+        the numbers that are ``kept``."""
         found = []
         for at in iterations(first):
+            made: ValueMap = {}
             for load in different.values():
                 b.loc = load.op.loc
-                found.append(b.emit(GlobalLoad, *load.at(at, exist, values, b), vector=load.op.vector))
-        return found
+                found.append(b.emit(GlobalLoad, *load.at(at, exist, values, b, made), vector=load.op.vector))
+        return [*found, *(made[number.result] for number in kept)]
 
     inits = [*rewriter.all(op.inits), *loaded(lower, b.emit(Cmp, lower, last, predicate=CmpPredicate.LT))]
     body = open_block(op.body, values)
@@ -188,8 +206,9 @@ def _prefetched(rewriter: Rewriter, op: For, how: tuple[Sequence[AheadLoad], int
         for at in iterations(body.args[0]):
             values.update(zip(op.body.args, (at, *carried)))
             values_of = dict(zip(different, ready))
-            taken = {load.op: values_of[tuple(load.op.operands)] for load in loads}
-            values.update((load.result, value) for load, value in taken.items())
+            taken: dict[Op, Value] = {load.op: values_of[tuple(load.op.operands)] for load in loads}
+            taken.update(zip(kept, ready))
+            values.update((made.results[0], value) for made, value in taken.items())
             for nested in op.body.ops[:-1]:
                 b.loc = nested.loc
                 if nested not in taken:

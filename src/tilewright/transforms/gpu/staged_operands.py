@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.analysis.gpu.contiguity import Contiguity
@@ -197,6 +197,25 @@ def path_to(operand: Value, load: LoadView) -> set[Op]:
     before = set(_slice(operand))
     after = reachable([load.result], lambda v: [r for op in v.users for r in op.results if r in before])
     return {v.op for v in after if v.op is not None} - {load}
+
+
+def is_of_tiles(op: Mma) -> bool:
+    """Whether ``op`` follows a loop of other MMA ops, as what a persistent kernel does with the sums of a tile does."""
+    assert op.block is not None
+    loops = [o for o in op.block.ops[: op.block.ops.index(op)] if isinstance(o, For)]
+    return any(isinstance(o, Mma) for loop in loops for o in loop.walk())
+
+
+def as_loaded(load: LoadView, through: Collection[Op]) -> list[Value]:
+    """What is loaded, and that in other shapes and orders, on its way ``through`` ops."""
+    moving = [op for op in through if isinstance(op, (Permute, Reshape))]
+    return list(reachable([load.result], lambda v: [op.results[0] for op in v.users if op in moving]))
+
+
+def users_as_loaded(load: LoadView, through: Collection[Op]) -> set[Op]:
+    """The ops beside ``load`` that use the tile as it is, and are not on its way ``through`` ops to an MMA op."""
+    users = {op for v in as_loaded(load, through) for op in v.users}
+    return {op for op in users if op not in through and op.block is load.block and not isinstance(op, Mma)}
 
 
 def _slice(operand: Value) -> Iterator[Value]:

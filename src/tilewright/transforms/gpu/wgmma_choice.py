@@ -34,12 +34,14 @@ from tilewright.transforms.gpu.staged_operands import (
     Staged,
     divides_columns,
     is_computed_from_tiles,
+    is_of_tiles,
     is_only_added,
     path_to,
     staged_operands,
     staged_type,
     swizzle_of,
     tiles_loaded_for,
+    users_as_loaded,
 )
 
 _SECTOR = 32  # bytes
@@ -177,18 +179,16 @@ def _converted(
 def _copied(
     op: Mma, operand: Value, load: LoadView, plan: LoweringPlan, reads: set[Op], inside: set[Op]
 ) -> Operand | None:
-    d, ops = plan.descriptors.get(load), path_to(operand, load)
-    if d is None or d.needs_realign:
-        return None
+    d, ops = plan.descriptors.get(load) if load.block is op.block else None, path_to(operand, load)
     seen = {user for v in (load.result, *(o.results[0] for o in ops)) if v is not operand for user in v.users}
-    if not seen <= ops | inside | {op}:
+    others = seen - ops - inside - {op}
+    if d is None or d.needs_realign or (others and not (is_of_tiles(op) and others <= users_as_loaded(load, ops))):
         return None
     element = load.result.tile.element if ops.isdisjoint(plan.rounded) else operand.tile.element
     found = _in_shared(load, d, element, transposed=False)
     if isinstance(found, str) or found.bytes % SWIZZLED_ALIGNMENT:  # of few rows, of which several are packed into one
         return None
-    here = load.block is op.block and slice_covers(load, plan.places(load), reads)
-    return Operand(load, d, found, frozenset(ops)) if here else None
+    return Operand(load, d, found, frozenset(ops)) if slice_covers(load, plan.places(load), reads) else None
 
 
 def _is_kept(operand: Value, how: Staged, plan: LoweringPlan, reads: set[Op], target: GpuTarget) -> bool:
