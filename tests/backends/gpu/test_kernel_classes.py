@@ -53,10 +53,13 @@ def test_mma_ops_of_floats_are_taken_where_accumulators_have_a_memory() -> None:
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_86", "sm_89", "sm_120"])
-def test_mma_ops_on_other_gpus_stay_where_threads_load_four_bytes_at_once(target: str) -> None:
+def test_mma_ops_on_other_gpus_stay_but_those_of_bytes_of_which_threads_load_less_than_four_at_once(
+    target: str,
+) -> None:
     for dtype in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64, E4M3, np.int8):
         assert not is_taken(dtype, (64, 64, 64), target)
-    assert is_taken(np.float16, (64, 64, 32), target, columns=255) and is_taken(E4M3, (64, 64, 32), target, columns=254)
+    assert not is_taken(np.float16, (64, 64, 32), target, columns=255)
+    assert is_taken(E4M3, (64, 64, 32), target, columns=254)
     assert not is_taken(np.float16, (64, 64, 32), target, columns=248)
     assert not is_taken(np.float32, (64, 64, 32), target, columns=255)
 
@@ -185,4 +188,4 @@ def test_lists_stay(target: str) -> None:
     """Also in all bits of float32; where the copy engine cannot read an array, on Hopper."""
     for dtype, columns in ((np.float16, 64), (np.float16, 61), (np.float32, 64)):
         function = Lists(((64, columns, columns),), dtype=dtype).function
-        assert has_slower_mma(function, GpuBackend(target)) == (target == "sm_80" and columns == 61)
+        assert not has_slower_mma(function, GpuBackend(target))

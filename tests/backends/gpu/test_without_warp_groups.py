@@ -18,9 +18,12 @@ from support.ptx.backend import PtxBackend, ptx_backend
 import tilewright as ct
 from tilewright.backends import registry
 from tilewright.backends.gpu.compiler import Compiled, compile_to_ptx
+from tilewright.ir.core import Function
 from tilewright.ir.ops.control import For
 from tilewright.ir.ops.gpu.memory import Barrier
 from tilewright.runtime.launch import specialization
+from tilewright.transforms.gpu.insert_barriers import InsertBarriers
+from tilewright.transforms.instrumentation import observed_passes
 
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 INTERPRETED = functools.partial(interpreter_backend, None, target="sm_80")
@@ -153,3 +156,42 @@ def test_one_instruction_rounds_where_there_is_one() -> None:
 @pytest.mark.parametrize("make", [INTERPRETED, AS_PTX])
 def test_attention_with_queries_in_shared_memory(make: Callable[[], Any]) -> None:
     run(make, 128, 128, 64)
+
+
+ROWS_ANYWHERE = [
+    (np.float16, (64, 64, 32), "sm_80", False),
+    (BF16, (64, 64, 64), "sm_80", True),
+    (np.float16, (32, 64, 64), "sm_120", False),
+    (np.float16, (64, 32, 16), "sm_80", True),
+]
+
+
+@pytest.mark.parametrize("aligned_left", [False, True])
+@pytest.mark.parametrize(("dtype", "tile", "target", "turned"), ROWS_ANYWHERE)
+def test_rows_that_begin_anywhere_go_through_registers_to_where_copies_would(
+    dtype: Any, tile: tuple[int, int, int], target: str, turned: bool, aligned_left: bool
+) -> None:
+    """Two barriers an iteration, and ``ldmatrix`` as behind copies; also beside an operand that is copied."""
+    rng = np.random.default_rng(7)
+    a, c = aligned((70, 144 if aligned_left else 141), dtype), aligned((70, 67), np.float32)
+    b = aligned((67, 141) if turned else (141, 67), dtype)
+    for x in (a, b):
+        x[...] = rng.integers(-4, 5, x.shape)
+    a[:, 141:] = 0
+    found: list[Function] = []
+
+    def see(name: str, function: Function) -> None:
+        if name == InsertBarriers.name:
+            found.append(function)
+
+    arguments = (a, b, c, *tile, False, turned, ct.float32, False)
+    for make in (lambda: interpreter_backend(None, target=target), lambda: ptx_backend(None, target)):
+        c[...] = 0
+        with observed_passes(see), make() as name:
+            ct.launch(None, (-(-70 // tile[0]), -(-67 // tile[1])), ct.kernel(matmul), arguments, backend=name)
+        wide = b.astype(np.float32)
+        assert (c == a[:, :141].astype(np.float32) @ (wide.T if turned else wide)).all()
+    loop = next(op for op in found[0].walk() if isinstance(op, For))
+    assert sum(isinstance(op, Barrier) for op in loop.walk()) == 2
+    text = compile_to_ptx(specialization(ct.kernel(matmul), arguments, "reference").function, target, None).ptx
+    assert "ldmatrix" in text and ("cp.async" in text) == aligned_left

@@ -89,6 +89,19 @@ def copy_layout(source: LinearLayout, target: LinearLayout, element_bytes: int, 
     return _swizzled(source, target, element_bytes, run, len(run) if set(run) <= set(target.bases(REGISTER)) else 0)
 
 
+def in_rows(source: LinearLayout, vector: int, wider: int) -> LinearLayout | None:
+    """The layout of threads that have ``wider`` elements side by side, where those of ``source`` have ``vector``; None
+    where there are too few elements for that."""
+    registers, lanes, run = source.bases(REGISTER), source.bases(LANE), log2(vector)
+    more = log2(wider) - run
+    beside = *registers[:run], *lanes[:more]
+    moved = registers[run : run + more]
+    if len(moved) < more or any(b != beside[0] << k for k, b in enumerate(beside)):
+        return None
+    bases = {REGISTER: (*beside, *registers[run + more :]), LANE: (*lanes[more:], *moved), WARP: source.bases(WARP)}
+    return LinearLayout(source.shape, tuple(bases.items()))
+
+
 def is_transposed(source: LinearLayout, target: LinearLayout, element_bytes: int) -> bool:
     """Whether ``source`` has rows of 16 bytes in the registers of a thread that ``ldmatrix`` transposes for ``target``,
     four matrices at once."""

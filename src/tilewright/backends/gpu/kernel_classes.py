@@ -21,15 +21,15 @@ from tilewright.transforms.canonicalize import Canonicalize
 from tilewright.transforms.expand_views import ExpandViews
 from tilewright.transforms.gpu.layout_choice import widest_access
 from tilewright.transforms.gpu.lower_views import LowerViews
-from tilewright.transforms.gpu.pipeline_loads import COPY_BYTES
+from tilewright.transforms.gpu.operand_loads import COPY_BYTES
 from tilewright.transforms.lower_packing import LowerPacking
 from tilewright.transforms.pipelines import run_passes
 
 
 def has_slower_mma(function: Function, backend: Backend) -> bool:
     """Whether ``function`` has MMA ops of floats that are no faster here: all of GPUs with a memory for accumulators,
-    which only others use; none on Hopper; on other GPUs those with operands that lie in memory so that threads load
-    less than four bytes at once. See benchmarks/results/gpu_products.md."""
+    which only others use; none on Hopper; on other GPUs those with operands of bytes that lie in memory so that threads
+    load less than four at once. See benchmarks/results/gpu_products.md."""
     mmas = function.ops_of(MmaOp)
     if not mmas or not all(op.x.tile.element.is_floating for op in mmas):
         return False
@@ -39,10 +39,10 @@ def has_slower_mma(function: Function, backend: Backend) -> bool:
 
 
 def _is_loaded_singly(function: Function, target: GpuTarget) -> bool:
-    """Whether operands lie in memory so that no ``cp.async`` copies them."""
+    """Whether operands of 8 bits lie in memory so that no ``cp.async`` copies them."""
     passes = LowerPacking(), ExpandViews(), LowerViews(), Canonicalize()
     lowered = run_passes(optimized_for(function, target), passes)
     contiguity = AnalysisManager(lowered).get(Contiguity)
     loads = [op for op in lowered.walk() if isinstance(op, Load) and op.ptrs.tile.rank]
     operands = (op for op in loads if is_factor(op.result, (Permute, Reshape, Cast)))
-    return any(widest_access(op, contiguity)[1] * op.ptrs.tile.pointee.bytes < COPY_BYTES[0] for op in operands)
+    return any(op.ptrs.tile.pointee.bytes == 1 and widest_access(op, contiguity)[1] < COPY_BYTES[0] for op in operands)

@@ -83,7 +83,8 @@ class AccessLayouts:
         order, vector = widest_access(op, self.contiguity)
         fastest = order[0]
         if isinstance(op, memory.Load) and is_factor(op.result):
-            self._own[op] = blocked(t.shape, order, vector, self.warps)
+            singly = vector == 1 and size == 2  # rows of which a thread has several words take fewer addresses so
+            self._own[op] = blocked(t.shape, order, vector, self.warps, rows_apart=singly)
             return
         if isinstance(op, memory.Load) and (beside := self._used_beside(op)) is not None:
             if isinstance(beside[0], memory.Load) or beside[0].spec.elementwise:

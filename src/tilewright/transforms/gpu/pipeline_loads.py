@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from tilewright.analysis.alias import AliasAnalysis, may_alias
-from tilewright.analysis.gpu.layout_conversion import copy_layout
+from tilewright.analysis.alias import AliasAnalysis
 from tilewright.analysis.manager import AnalysisManager
 from tilewright.analysis.mma_graph import are_independent, gathered_for, mma_ops
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import Function, Op, Value
-from tilewright.ir.dtypes import int32, tfloat32
-from tilewright.ir.effects import has_effect
+from tilewright.ir.dtypes import int32
 from tilewright.ir.enums import CmpPredicate
 from tilewright.ir.gpu_stage import DEEPER, NUM_STAGES, num_warps
 from tilewright.ir.layouts import WARP, LinearLayout
-from tilewright.ir.opdef import Effect
 from tilewright.ir.ops.arith import Add, Cast, Cmp, Mul
 from tilewright.ir.ops.control import Continue, For
 from tilewright.ir.ops.gpu import memory
@@ -26,15 +22,23 @@ from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.tiles import ConvertLayout
 from tilewright.ir.ops.gpu.tma import SWIZZLED_ALIGNMENT, AsyncFence
 from tilewright.ir.ops.gpu.wgmma import StageOperand, Wgmma, WgmmaWait
-from tilewright.ir.ops.shape import Permute, Reshape, constant_of
 from tilewright.ir.rewrite import Rewriter, ValueMap, open_block, replace_ops, stand_for
 from tilewright.ir.types import SharedType, TileType
 from tilewright.transforms.base import InPlacePass
 from tilewright.transforms.gpu.fetch_rings import next_slot
 from tilewright.transforms.gpu.load_ahead import AheadLoad, loads_ahead, stores
+from tilewright.transforms.gpu.operand_loads import (
+    OperandLoad,
+    Path,
+    after,
+    can_be_copied,
+    copied_rows,
+    is_zero,
+    numbers_for,
+    operand_loads,
+)
 from tilewright.transforms.gpu.prefetch_loads import ctas_of_sm, iterations_ahead, registers_of
 
-_MOST_OF_VECTOR = 256  # elements that change a state
 STAGES = 3  # of loops whose loads run ahead, unless one asks for another number
 # Of loops with up to three MMA ops, of which one needs what another one gives, as in attention: they hide as much of a
 # load as these wait for each other. For sm_80, on an H200, 1.00 to 1.06 of three stages.
@@ -42,6 +46,9 @@ _CHAINED_STAGES, _FEW_MMAS, _TALL = 2, 3, 64  # of fewer rows several CTAs share
 # Bytes of an iteration, of which three do not keep the memory busy where few blocks run, up to so many on an SM; more
 # of them do so together: benchmarks/results/gpu_products.md.
 _LITTLE, _FEW_BLOCKS = 8192, 4
+# Of what goes through registers: addresses in shared memory that change are not kept through a loop (f16 in 64x64x64,
+# code for sm_80: 128 registers of a thread, and 158 with one copy).
+_STORED_STAGES = 2
 _ALONE = 128  # registers of a thread for accumulators, with which eight warps have more than half of those of an SM
 # Of loops without MMA ops: bytes of all stages, with three and with two; and bytes that an SM should have under way,
 # where so few CTAs have less so: on an H200 sums of 8,192 rows by 8 CTAs run at twice the speed of three stages.
@@ -52,11 +59,6 @@ _ROOM, _ENOUGH = 200 << 10, 4  # bytes of an SM, and stages with those that regi
 # 32,768 of bfloat16, with one, 2,494 and 3,530.
 _PAIR = 2
 _UNDER_WAY, _MOST_STAGES, _FEW_CTAS = 96 << 10, 16, range(1, 9)
-# Registers of a thread for accumulators, with fewer of which several warps would round each operand by several
-# instructions.
-_FEW_USES = 32
-A_VECTOR = 8  # elements at least for each number that is loaded to find them
-COPY_BYTES = (4, 8, 16)  # what cp.async takes: PTX ISA, "cp.async"
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class PipelineLoads(InPlacePass):
     loads where the grid puts no more than so many ``blocks`` on an SM (0: many), which wait for memory otherwise.
 
     A load takes part whose elements only become operands (so they would go through shared memory anyway), whose
-    addresses follow from the induction variable, and which reads what the loop does not store. There are fewer stages
+    addresses follow from the induction variable, and which reads what the loop does not store. What ``cp.async`` cannot
+    copy, as of rows that begin anywhere, threads store to such buffers. There are fewer stages
     where ``budget`` bytes of shared memory have no room for all, and the loop stays as it is if there is none for two.
     What threads load for ``gpu.wgmma`` of a loop, or convert (``gpu.stage_operand``), has as many copies as that says.
     It is copied when the MMA op of the iteration has begun, and that of the one before has ended, whose copy is free
@@ -82,7 +85,7 @@ class PipelineLoads(InPlacePass):
     def change(self, function: Function) -> bool:
         changed = _copy_gathered(function)
         alias = AnalysisManager(function).get(AliasAnalysis)
-        loops = {op: loads for op in function.ops_of(For) if (loads := _operand_loads(op, alias, self.rounds))}
+        loops = {op: loads for op in function.ops_of(For) if (loads := operand_loads(op, alias, self.rounds))}
         staged = {op: (found, stages) for op, found in loops.items() if (stages := self._stages(op, found)) >= 2}
         rows = {} if self.stages else {op: _Rows.of(op, loads) for op, loads in _row_loads(function).items()}
         staged |= {op: ([*x.loads], n) for op, x in rows.items() if (n := x.stages(self.blocks)) > 1}
@@ -105,6 +108,8 @@ class PipelineLoads(InPlacePass):
         chained = tall and not found and len(mmas) <= _FEW_MMAS and not are_independent([mmas])
         little = 2 * STAGES if self.blocks or not _is_product(loop) else min(2 * STAGES, STAGES * _LITTLE // loaded)
         suitable = _CHAINED_STAGES if chained else little if loaded <= _LITTLE else STAGES
+        if not any(x.copied for x in loads):
+            suitable = _STORED_STAGES
         return min(self.stages or suitable, budget // loaded)
 
 
@@ -146,17 +151,11 @@ def _copy_gathered(function: Function) -> bool:
 def _copied(load: Op | None, loop: For, to: LinearLayout | None = None) -> AheadLoad | None:
     """What ``load`` loads in an iteration of ``loop``, if it can be copied ahead, where it lies as ``to`` says; None
     where the loop stores."""
-    if not isinstance(load, memory.GlobalLoad) or load.block is not loop.body or not _can_be_copied(load):
+    if not isinstance(load, memory.GlobalLoad) or load.block is not loop.body or not can_be_copied(load):
         return None
     if stores(loop) or (to is not None and not memory.is_vector(to, load.ptrs.layout, load.vector)):
         return None
-    return AheadLoad.of(load, loop.body, _numbers(load, loop.body.ops))
-
-
-def _numbers(load: memory.GlobalLoad, ops: Sequence[Op]) -> list[memory.GlobalLoad]:
-    """Loads of few integers among ``ops``, beside what ``load`` loads, by which that may be found."""
-    weak = [op for op in ops if isinstance(op, memory.GlobalLoad) and op.is_weak and op.result.tile.element.is_integer]
-    return [op for op in weak if op.result.tile.size * A_VECTOR <= load.result.tile.size]
+    return AheadLoad.of(load, loop.body, numbers_for(load, loop.body.ops))
 
 
 def _is_alone(loop: For) -> bool:
@@ -165,9 +164,6 @@ def _is_alone(loop: For) -> bool:
     layouts = [op.acc.tile.layout for op in loop.body.ops if isinstance(op, GpuMma)]
     accumulators = sum(layout.num_registers for layout in layouts if layout is not None)
     return accumulators >= _ALONE
-
-
-_Path = tuple["Permute | Reshape | Cast", ...]  # ops that give a tile another shape, or round its elements
 
 
 class _Rows(NamedTuple):
@@ -185,7 +181,7 @@ class _Rows(NamedTuple):
     def stages(self, blocks: int) -> int:
         """How many stages the loop has, if an SM has so many ``blocks`` (0: many)."""
         few = min(_UNDER_WAY // (blocks * self.bytes), _MOST_STAGES) if blocks else 0
-        if min(self.ctas, blocks or self.ctas) > _PAIR and not all(_is_zero(x.op.padding) for x in self.loads):
+        if min(self.ctas, blocks or self.ctas) > _PAIR and not all(is_zero(x.op.padding) for x in self.loads):
             return 1
         if 3 * self.bytes <= _THREE:
             return max(few, 3)
@@ -212,52 +208,13 @@ def _row_loads(function: Function) -> dict[For, list[OperandLoad]]:
     return found
 
 
-def copied_rows(loads: Iterable[AheadLoad]) -> list[OperandLoad]:
-    """The ``loads`` of which threads can copy to shared memory what they read."""
-    found = [OperandLoad(x, ()) for x in loads if _can_be_copied(x.op, of_row=True)]
-    return [x for x in found if memory.is_vector(x.buffer, x.source, x.op.vector)]
-
-
 def read_copy(op: memory.GlobalLoad, slot: Value, t: TileType, rewriter: Rewriter, b: Builder) -> Value:
     """What ``op`` loads, as a tile of type ``t``, from its copy ``slot``, which has zeros where it is padded."""
-    if op.mask is None or _is_zero(op.padding):
+    if op.mask is None or is_zero(op.padding):
         return b.emit(memory.SharedLoad, slot, type=t, vector=op.vector)
     assert op.padding is not None
     padding = rewriter.value(op.mask), rewriter.value(op.padding)
     return b.emit(memory.PaddedLoad, slot, *padding, type=t, vector=op.vector)
-
-
-@dataclass(frozen=True)
-class OperandLoad:
-    """A load, and the conversions that make operands of it, with the ops between them that give it another shape. With
-    none it is read as it was loaded."""
-
-    ahead: AheadLoad
-    uses: tuple[tuple[ConvertLayout, _Path], ...]
-
-    @property
-    def op(self) -> memory.GlobalLoad:
-        return self.ahead.op
-
-    @property
-    def target(self) -> LinearLayout:
-        """The layout in which the first operand has the loaded tile."""
-        return _as_loaded(*self.uses[0]) if self.uses else self.source
-
-    @property
-    def source(self) -> LinearLayout:
-        """The layout in which the tile is copied."""
-        return self.op.ptrs.layout
-
-    @property
-    def buffer(self) -> LinearLayout:
-        """The layout in shared memory."""
-        return copy_layout(self.source, self.target, self.op.result.tile.element.bytes, self.op.vector)
-
-    @property
-    def type(self) -> SharedType:
-        """How it lies in shared memory."""
-        return SharedType(self.op.result.tile.element, self.buffer)
 
 
 @dataclass(frozen=True)
@@ -273,95 +230,8 @@ class _StagedLoad:
         return self.stage.type
 
     @property
-    def uses(self) -> tuple[tuple[Op, _Path], ...]:
+    def uses(self) -> tuple[tuple[Op, Path], ...]:
         return ((self.stage, ()),)
-
-
-def _as_loaded(convert: ConvertLayout, path: _Path) -> LinearLayout:
-    """The layout of the loaded tile that gives that of ``convert`` after ``path``."""
-    layout = convert.result.layout
-    for op in reversed(path):
-        if isinstance(op, Permute):
-            layout = layout.permute([op.axes.index(k) for k in range(layout.rank)])
-        elif isinstance(op, Reshape):
-            layout = layout.reshape(op.x.tile.shape)
-    return layout
-
-
-def _after(path: Iterable[Op], layout: LinearLayout) -> LinearLayout:
-    """The layout of a tile in ``layout`` after ``path``."""
-    for op in path:
-        if isinstance(op, Permute):
-            layout = layout.permute(op.axes)
-        elif isinstance(op, Reshape):
-            layout = layout.reshape(op.shape)
-    return layout
-
-
-def _operand_loads(loop: For, alias: AliasAnalysis, rounds: bool) -> list[OperandLoad]:
-    """The loads of ``loop`` that can run ahead: of operands, which one instruction ``rounds`` or several, of what else
-    it loads 16 bytes at once, and of vectors that change a state to which its only MMA op adds."""
-    body = loop.body
-    nested = [op for op in loop.walk() if op is not loop]
-    if not any(isinstance(op, GpuMma) for op in body.ops):
-        return []
-    if any(isinstance(op, (Continue, For)) and op is not body.terminator for op in nested):
-        return []
-    writes = [op for op in nested if has_effect(op, Effect.WRITE) and not isinstance(op, memory.SharedMemoryOp)]
-    stores = [op for op in writes if isinstance(op, memory.GlobalStore) and op.is_weak]
-    if len(stores) != len(writes):
-        return []
-    written = {alias.underlying_object(op.ptrs) for op in stores}
-    mmas = mma_ops(loop)
-    state = len(mmas) == 1 and mmas[0].acc.op is not None and mmas[0].acc.op.block is body  # computed in each step
-    few_uses = not rounds and all(op.acc.layout.num_registers < _FEW_USES for op in mmas)
-    weak = [op for op in body.ops if isinstance(op, memory.GlobalLoad) and op.is_weak]
-    unwritten = [op for op in weak if not may_alias(alias.underlying_object(op.ptrs), written)]
-    found = []
-    for op in unwritten:
-        t = op.result.tile
-        vector = state and t.element.is_floating and max(t.shape, default=0) == t.size <= _MOST_OF_VECTOR
-        if not _can_be_copied(op, of_row=vector):
-            continue
-        ahead = AheadLoad.of(op, body, _numbers(op, unwritten))
-        if ahead is not None:
-            found_uses = list(_operand_uses(op.result))
-            uses = [use for use in found_uses if use is not None]
-            rounded = any(isinstance(step, Cast) for _, path in uses for step in path)
-            operand = len(uses) == len(found_uses) and not (rounded and few_uses)
-            load = OperandLoad(ahead, tuple(uses) if operand else ())
-            pays = load.uses or vector or op.vector * op.result.tile.element.bytes == max(COPY_BYTES)
-            if pays and memory.is_vector(load.buffer, load.source, op.vector):
-                found.append(load)
-    return found
-
-
-def _can_be_copied(op: memory.GlobalLoad, *, of_row: bool = False) -> bool:
-    """Whether cp.async can copy what ``op`` loads; what is ``of_row`` several threads may load, with any padding."""
-    layout = op.ptrs.tile.layout
-    padded = _is_zero(op.padding) or (of_row and op.padding is not None and constant_of(op.padding) is not None)
-    size = op.vector * op.result.tile.element.bytes
-    once = layout is not None and (of_row or layout.is_injective)
-    return op.is_weak and once and padded and size in COPY_BYTES
-
-
-def _is_zero(padding: Value | None) -> bool:
-    """Whether ``padding`` is what cp.async pads with."""
-    number = None if padding is None else constant_of(padding)
-    return padding is None or (number == 0 and math.copysign(1, float(number)) > 0)
-
-
-def _operand_uses(value: Value, path: _Path = ()) -> Iterator[tuple[ConvertLayout, _Path] | None]:
-    """The conversions of its block that ``value`` goes to, directly or in another shape; None for any other use."""
-    for op in value.users:
-        if op.block is not value.block:
-            yield None  # it runs under a condition
-        elif isinstance(op, ConvertLayout):
-            yield op, path
-        elif isinstance(op, (Permute, Reshape)) or (isinstance(op, Cast) and op.dtype is tfloat32):
-            yield from _operand_uses(op.result, (*path, op))
-        else:
-            yield None
 
 
 @dataclass
@@ -382,19 +252,23 @@ class _Loop:
         self.op = op
         self.stages, self.ahead = stages, ahead
         self.b = b
-        self.uses: dict[Op, tuple[_Ring, _Path]] = {}
+        self.uses: dict[Op, tuple[_Ring, Path]] = {}
         self.copies: list[tuple[AheadLoad, Value]] = []
         self.kept: dict[Op, ValueMap] = {}
         self.gone: set[Op] = set()
+        self.stored: dict[Op, _Ring] = {}  # loads to registers
         for load in loads:
             staged = isinstance(load, _StagedLoad)
             t = SharedType(load.type.dtype, load.type.layout, stages)
             alignment = SWIZZLED_ALIGNMENT if staged else memory.SHARED_ALIGNMENT
             ring = _Ring(load, b.emit(memory.SharedAlloc, type=t, alignment=alignment))
             self.uses |= {use: (ring, path) for use, path in load.uses}
+            self.gone |= {op for _, path in load.uses for op in path}
+            if isinstance(load, OperandLoad) and not load.copied:
+                self.stored[load.op] = ring
+                continue
             if load.ahead is not None and not load.uses:
                 self.uses[load.ahead.op] = ring, ()
-            self.gone |= {op for _, path in load.uses for op in path}
             if load.ahead is not None:
                 self.copies.append((load.ahead, ring.buffer))
                 self.gone.add(load.ahead.op)
@@ -461,11 +335,18 @@ class _Loop:
                 b.emit_op(Continue, [*self.outer.all(op.values), *following])
             elif op not in self.gone:
                 self.outer.insert(op, b)
+                if op in self.stored:
+                    self._store(op.results[0], self.stored[op], reading)
 
-    def _operand(self, op: Op, ring: _Ring, path: _Path, reading: Value) -> Value:
+    def _store(self, value: Value, ring: _Ring, slot: Value) -> None:
+        value, t = self.outer.value(value), ring.load.type
+        buffer = self.b.emit(memory.SharedCopy, ring.buffer, slot)
+        self.b.emit_op(memory.SharedStore, buffer, value, vector=memory.shared_vector(t, value.layout))
+
+    def _operand(self, op: Op, ring: _Ring, path: Path, reading: Value) -> Value:
         """What stands for the result of ``op``: a tile in registers, or where warp groups read it."""
         b = self.b
-        layout = _after(path, ring.load.type.layout)
+        layout = after(path, ring.load.type.layout)
         t = SharedType(ring.load.type.dtype, layout) if path else None
         slot = b.emit(memory.SharedCopy, ring.buffer, reading, type=t)
         if isinstance(op, memory.GlobalLoad):

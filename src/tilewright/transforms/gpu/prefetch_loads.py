@@ -19,7 +19,7 @@ from tilewright.ir.gpu_stage import num_warps
 from tilewright.ir.layouts import LANES
 from tilewright.ir.ops.arith import Add, And, Cmp, Div, Max, Mul, Rem, Select, Sub
 from tilewright.ir.ops.control import Continue, For, LoopOp
-from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, PrefetchEach
+from tilewright.ir.ops.gpu.memory import AsyncCopy, GlobalLoad, PrefetchEach, SharedStore
 from tilewright.ir.ops.gpu.mma import GpuMma
 from tilewright.ir.ops.gpu.wgmma import GROUP_WARPS, Wgmma
 from tilewright.ir.ops.shape import constant_of
@@ -94,6 +94,10 @@ def _leaves_room(loop: For, loads: Sequence[AheadLoad], warps: int) -> bool:
     if any(isinstance(op, (GpuMma, Wgmma)) for op in loop.body.ops):  # whose operands take registers, too
         alone = any(isinstance(op, GpuMma) for op in loop.body.ops) or warps > GROUP_WARPS or has_state(loop)
         few = _OF_TILE if _is_of_tiles(loop) else _FEW_REGISTERS if alone else _FEWER_REGISTERS
+        stored = [load.op for load in loads if all(isinstance(op, SharedStore) for op in load.op.result.users)]
+        sums = sum(op.acc.layout.num_registers for op in mma_ops(loop) if isinstance(op, GpuMma))
+        if stored and sums:  # with large ones an SM holds few CTAs as it is; one register holds one element
+            few, loaded = sums, sum(op.ptrs.layout.num_registers for op in stored)
         return after + _SPARE <= most and loaded <= few
     return after + _SPARE <= most and ctas[1] > 0 and (ctas[1] == ctas[0] or ctas[1] >= _ENOUGH_CTAS)
 
