@@ -69,6 +69,7 @@ class GpuExecutable:
             replace(constraints, descriptors=maps, realign=False) for maps in (constraints.descriptors, False)
         ]
         self._loaded: dict[int, driver.LoadedKernel] = {}
+        self._choices_on: dict[int, Choices] = {}  # GPUs with so many SMs, for launches that Python makes
         self._codes: dict[int, LaunchCode] = {}
         self._entries: dict[tuple[int, ...], Entry] = {}  # by the device, and the identities of the rows of lists
         self._reports: dict[int, Reports] = {}
@@ -101,7 +102,9 @@ class GpuExecutable:
     def variant_for(self, grid: tuple[int, int, int], processors: int) -> Constraints | None:
         """The variant for as many blocks, or as few, on each of so many SMs, whatever the parameters are; None for this
         one."""
-        return self._choices(processors).variant(grid)
+        if processors not in self._choices_on:
+            self._choices_on[processors] = self._choices(processors)
+        return self._choices_on[processors].variant(grid)
 
     def _choices(self, processors: int) -> Choices:
         """Which variants there are for launches on so many SMs: with the most neighbouring blocks in a CTA; with the
