@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 from pathlib import Path
 from typing import Any
@@ -27,19 +26,18 @@ def product(a: Any, b: Any, c: Any, T: ct.Constant[int]) -> None:
     ct.store(c, (i, j), total.astype(c.dtype))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 def test_entries_for_a_gpu_that_is_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No driver is asked; where a grid puts a block on each SM, the variant with a deeper pipeline is compiled, too."""
+    """No driver is asked; where a grid puts a block on each SM, variants for few blocks are compiled, too."""
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("tilewright.gpu_runtime.driver.device", None)
     n = 1024
     args = (*(abstract_array(i, (n, n), np.float16, "cuda") for i in range(3)), 64)
     text = print_function(product.trace(product.regions(args)[0]), locations=True)
     few, many = (
-        compile_at(CompileRequest(text, "triton", Machine("sm_90", 132), {}, grid, 0))
-        for grid in ((8, 8, 1), (64, 64, 1))
+        compile_at(CompileRequest(text, "gpu", Machine("sm_90", 132), {}, grid, 0)) for grid in ((8, 8, 1), (64, 64, 1))
     )
-    assert len(few) == 2 and many == few[:1]
+    assert few[0] == many[0]
+    assert {key for key, *_ in few} - {key for key, *_ in many}
     cache = disk_cache()
     assert cache is not None and all(cache.get(key) == data for key, data, _ in few)
 
