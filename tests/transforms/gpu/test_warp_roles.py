@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
+from support.gpu_interpreter import interpreter_backend
+from support.gpu_products import aligned
 from support.gpu_text import layout
+from support.ptx.backend import ptx_backend
 
+import tilewright as ct
 from tilewright.ir.parser import parse_function
 from tilewright.ir.printer import print_function
 from tilewright.transforms.dce import DeadCodeElimination
@@ -82,3 +89,26 @@ def test_consumers_do_it(old: str, new: str, limit: int) -> None:
     assert old in BEFORE
     text = staged(BEFORE.replace(old, new), limit)
     assert "gpu.restage" not in text and "gpu.stage_operand" in text
+
+
+@pytest.mark.parametrize("make", [interpreter_backend, ptx_backend])
+def test_values_that_are_transposed_twice_are_brought_by_consumers(make: Any) -> None:
+    """As each thread has 16 elements of a row of what is loaded, which ``ldmatrix`` does not transpose."""
+
+    @ct.kernel
+    def attention(q: ct.Array, k: ct.Array, v: ct.Array, out: ct.Array) -> None:
+        x, total = ct.load(q, (0, 0), (128, 64)), ct.zeros((128, 64), ct.float32)
+        for j in range(2):
+            scores = ct.mma(x, ct.transpose(ct.load(k, (j, 0), (128, 64))), ct.zeros((128, 128), ct.float32))
+            values = ct.transpose(ct.load(v, (0, j), (64, 128), order="F"))
+            total = ct.mma(ct.exp2(scores).astype(q.dtype), values, total)
+        ct.store(out, (0, 0), total)
+
+    rng, out = np.random.default_rng(0), np.zeros((128, 64), np.float32)
+    q, k, v = operands = [aligned((n, 64), ml_dtypes.float8_e4m3fn) for n in (128, 256, 256)]
+    for operand in operands:
+        operand[...] = rng.integers(-1, 2, operand.shape) * (rng.random(operand.shape) < 0.05)
+    with make(None, target="sm_90") as backend:
+        ct.launch(None, (1,), attention, (q, k, v, out), backend=backend)
+    x, keys, values = (operand.astype(np.float32) for operand in operands)
+    np.testing.assert_array_equal(out, np.exp2(x @ keys.T) @ values)

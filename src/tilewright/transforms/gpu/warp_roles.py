@@ -31,6 +31,8 @@ from tilewright.transforms.gpu.fetch_rings import (
     Ring,
 )
 
+# Offsets of bytes that lanes read with ldmatrix, transposed, and write with stmatrix: of pairs, and of words.
+_ACROSS, _ALONG = (2, 4, 8), (4, 8)
 _LEAST_REGISTERS = 16  # of a thread of a stager: words of four matrices, which it moves at once
 
 
@@ -259,9 +261,12 @@ def restaged(group: Group) -> StageOperand | None:
     load = value.op
     if _used(value) != {user} or not isinstance(load, SharedLoad):
         return None
-    layout = _by_stager(load.type).layout
-    enough = layout is not None and layout.is_injective and layout.num_registers >= _LEAST_REGISTERS
-    return staged if enough else None
+    read, written = (_by_stager(t).layout for t in (load.type, staged.value.tile))
+    if read is None or written is None or not read.is_injective or read.num_registers < _LEAST_REGISTERS:
+        return None
+    across = fetch.type.layout.invert_and_compose(read).bases(LANE)[2:]
+    along = staged.type.layout.invert_and_compose(written).bases(LANE)[:2]
+    return staged if (across, along) == (_ACROSS, _ALONG) else None
 
 
 def _used(value: Value) -> set[Op]:
