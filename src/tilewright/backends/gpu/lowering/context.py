@@ -74,6 +74,7 @@ class Context:
         self.by_words: Callable[[Context, Op], Registers | None] = lambda cx, op: None  # see ``packed_arithmetic``
         self.parameter_loads: set[Op] = set()  # from tables that are passed by value
         self.strides: Mapping[Value, int] = {}  # see ``register_strides``
+        self.equal_conditions: Mapping[Op, int] = {}
         self.values: dict[Value, Registers] = {}
         self.votes: dict[Value, ir.Value] = {}  # what ``any_lane`` said of a value
         self.pending: dict[Value, Callable[[int], ir.Value]] = {}  # what is loaded where it is used, by registers
@@ -144,6 +145,8 @@ class Context:
         if len(operands) == 1 and (every := with_slow_path(self.scalars, op, operands[0])) is not None:
             self.values[op.result] = every
             return
+        if (n := self.equal_conditions.get(op, 1)) > 1:
+            operands[0] = [operands[0][r // n * n] for r in range(len(operands[0]))]
         stride = self.strides.get(op.result, 1)
         emit = functools.cache(self.element(op))  # of equal operands, as a broadcast and a short row have them, once
         found: list[Any] = [None] * len(operands[0])

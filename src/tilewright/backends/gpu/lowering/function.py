@@ -28,7 +28,7 @@ from tilewright.backends.gpu.lowering import (
 )
 from tilewright.backends.gpu.lowering.assembly import I8, I32, I64, VOID
 from tilewright.backends.gpu.lowering.context import Context
-from tilewright.backends.gpu.lowering.demand import register_strides
+from tilewright.backends.gpu.lowering.demand import equal_conditions, register_strides
 from tilewright.backends.gpu.tables import reads
 from tilewright.backends.gpu.target import TRIPLE, Architecture
 from tilewright.backends.native.lines import SourceLines
@@ -134,7 +134,8 @@ def add_kernel(
     lines = SourceLines(module, kernel, function, "DebugDirectivesOnly")  # ptxas refuses more for optimized code
     cx = Context(builder, target, RULES)
     cx.by_words = packed_arithmetic.by_words
-    cx.strides = register_strides(function)
+    cx.equal_conditions = equal_conditions(function)
+    cx.strides = register_strides(function, cx.equal_conditions)
     cx.locate = lambda op: lines.locate(builder, op)
     lines.locate(builder, function.body.ops[0] if function.body.ops else None)
     cx.tile_threads = tile_threads

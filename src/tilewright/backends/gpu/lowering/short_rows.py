@@ -33,9 +33,11 @@ def _and(cx: Context, op: And) -> None:
 
 
 def _select(cx: Context, op: Select) -> None:
+    n = cx.equal_conditions.get(op, 1)
     cx.elementwise(op)
-    given = zip(cx.values[op.result], cx.values[op.condition], cx.values[op.y])
-    cx.values[op.result] = [other if is_false(condition) else x for x, condition, other in given]
+    conditions, others = cx.values[op.condition], cx.values[op.y]
+    found = enumerate(cx.values[op.result])
+    cx.values[op.result] = [others[r] if is_false(conditions[r // n * n]) else x for r, x in found]
 
 
 RULES: dict[type[Op], Rule] = {Cmp: _compare, And: _and, Select: _select}
