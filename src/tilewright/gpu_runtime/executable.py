@@ -107,24 +107,23 @@ class GpuExecutable:
         return self._choices_on[processors].variant(grid)
 
     def _choices(self, processors: int) -> Choices:
-        """Which variants there are for launches on so many SMs: with the most neighbouring blocks in a CTA; with the
-        most CTAs for a block; whose rows of one step, of two and so on are one tile; with as many stages as suit one
+        """Which variants there are for launches on so many SMs: with the most neighbouring blocks in a CTA; whose
+        rows of one step, of two and so on are one tile; with the most CTAs for a block; with as many stages as suit one
         CTA on each of them, or two and so on."""
         artifact, like = self.artifact, self.constraints
         joins = reversed([*zip(artifact.joinable, artifact.busy)])
         found = [Choice(replace(like, join=joined), joined, busy) for joined, busy in joins]
         if found:  # the kernel itself has no code
             return Choices([*found, Choice(replace(like, join=APART), most=int64.max)], artifact.joined, processors)
-        found = [Choice(replace(like, across=n, blocks=1), most=processors // n) for n in artifact.divisions]
+        if artifact.kept_rows:
+            length, elements, most_steps = artifact.kept_rows
+            variants = (None, 0), *((replace(like, steps=n), n * elements) for n in kept_steps(most_steps))
+            found = [Choice(variant, most=most, parameters=(length,)) for variant, most in variants]
+        found += [Choice(replace(like, across=n, blocks=1), most=processors // n) for n in artifact.divisions]
         if artifact.short_rows:
             size, *lengths = artifact.short_rows
             shorter = [(size * n // 8, *lengths) for n in EIGHTHS]
             found += [Choice(replace(like, rows=r), most=r[0], parameters=tuple(lengths)) for r in shorter]
-        if artifact.kept_rows:
-            length, elements, most_steps = artifact.kept_rows
-            found.append(Choice(None, parameters=(length,)))  # of no length
-            for n in kept_steps(most_steps):
-                found.append(Choice(replace(like, steps=n), most=n * elements, parameters=(length,)))
         for n, stages in enumerate(artifact.depths, 1):
             variant = replace(like, stages=stages, blocks=n) if stages else None
             found.append(Choice(variant, most=n * (processors // self._parameters.ctas)))
