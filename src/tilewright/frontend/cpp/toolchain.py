@@ -311,18 +311,11 @@ def _precompiled(flags: Sequence[str], prelude: Sequence[str]) -> tuple[str, ...
     kept = _made_once("headers", _headers_state(), (*_TO_PCH, *flags, *prelude, str(_EMPTY)))
     if kept is None:
         return ()
-    with suppress(OSError):
+    with suppress(OSError):  # another process may take them away, or nobody may
         os.utime(kept)  # those that were not used for the longest are taken away
-    for old in sorted(kept.parent.glob("headers-*"), key=_last_use)[:-_MOST_HEADERS]:
-        old.unlink(missing_ok=True)
+        for old in sorted(kept.parent.glob("headers-*"), key=lambda file: file.stat().st_mtime)[:-_MOST_HEADERS]:
+            old.unlink(missing_ok=True)
     return "-include-pch", str(kept)
-
-
-def _last_use(file: Path) -> float:
-    try:
-        return file.stat().st_mtime
-    except OSError:  # another process has taken it away
-        return 0.0
 
 
 def _made_once(kind: str, state: str, command: Sequence[str]) -> Path | None:
