@@ -453,6 +453,7 @@ _LARGE = {
 _SMALL = {
     16: (
         ((64, 64, 64), 4, 6),
+        ((64, 64, 128), 4, 4),
         ((64, 128, 64), 4, 8),
         ((128, 64, 64), 4, 8),
         ((64, 128, 128), 4, 4),
@@ -623,22 +624,25 @@ def other_product_rows(tiles: list[Tile]) -> Iterator[Row]:
         name = f"matmul f8e4m3 {n}^3, b.T"
         yield Row(name, "TFLOP/s", 2 * n**3 / 1e12, found, out, expected, 4e-3, lambda found: found[:512])
     batches, n = 16, 2048
-    a, b = (torch.randn(batches, n, n, device="cuda", dtype=torch.float16) for _ in range(2))
-    out = torch.empty_like(a)
-    found = [
-        Side(
-            t.name,
-            [((0,), s, {}) for s in ((128, 256, 64), (128, 128, 64))],
-            lambda c, t=t: t.launch(
-                "matmul_of_batches", c[2], (n // c[1][0], n // c[1][1], batches), (a, b, out, *c[1])
-            ),
-        )
-        for t in tiles
-    ]
-    found.append(Side("torch", [None], lambda c: torch.bmm(a, b, out=out)))
-    expected = a[0].double() @ b[0].double()
-    work = 2 * batches * n**3 / 1e12
-    yield Row(f"batched f16 {batches}x{n}^3", "TFLOP/s", work, found, out, expected, 1e-3, lambda found: found[0])
+    for dtype, name, steps in ((torch.float16, "f16", 64), (torch.float8_e4m3fn, "f8e4m3", 128)):
+        a, b = (torch.randn(batches, n, n, device="cuda").to(dtype) for _ in range(2))
+        out = torch.empty(batches, n, n, device="cuda", dtype=torch.float16 if steps == 64 else torch.bfloat16)
+        found = [
+            Side(
+                t.name,
+                [((0,), (128, columns, steps), {}) for columns in (256, 128)],
+                lambda c, t=t: t.launch(
+                    "matmul_of_batches", c[2], (n // c[1][0], n // c[1][1], batches), (a, b, out, *c[1])
+                ),
+            )
+            for t in tiles
+        ]
+        if dtype is torch.float16:
+            found.append(Side("torch", [None], lambda c: torch.bmm(a, b, out=out)))
+        expected = a[0].double() @ b[0].double()
+        work, most = 2 * batches * n**3 / 1e12, 1e-3 if steps == 64 else 4e-3
+        name = f"batched {name} {batches}x{n}^3"
+        yield Row(name, "TFLOP/s", work, found, out, expected, most, lambda found: found[0])
 
 
 def attention_rows(tiles: list[Tile]) -> Iterator[Row]:
