@@ -106,7 +106,7 @@ def assert_same(memory: dict[str, NumpyArray], wanted: dict[str, NumpyArray]) ->
         others = ", ".join(f"{other} in {found.size}" for other, found in wrong.items() if other != name)
         raise AssertionError(
             f"{name}: {of.size} of {memory[name].size} elements differ, of memory from {of[0]} to {of[-1]}: the first is "
-            f"{memory[name][of[0]]} instead of {wanted[name][of[0]]}{others and f'; so do {others}'}"
+            f"{memory[name].flat[of[0]]} instead of {wanted[name].flat[of[0]]}{others and f'; so do {others}'}"
         )
 
 
