@@ -106,3 +106,11 @@ def test_categories_can_be_disabled(tmp_path: Path) -> None:
     assert status == 1 and "1 failed, 1 passed" in text and "violations in 0 tests" in text, text
     status, text = run(tmp_path, "--tile-check", "--tile-check-disable=nonsense")
     assert status == pytest.ExitCode.USAGE_ERROR and "unknown category 'nonsense'" in text, text
+
+
+def test_markers_take_booleans(tmp_path: Path) -> None:
+    marks = (("enabled=False", "1 passed"), ("'no'", "write True or False, not 'no'"))
+    for mark, wanted in marks:
+        suite = SUITE.replace("tile_check(False)", f"tile_check({mark})")
+        assert suite != SUITE
+        assert wanted in run(tmp_path, "--tile-check", "-k", "test_exempt", suite=suite)[1]

@@ -85,8 +85,12 @@ class _Checker:
     def _wanted(self, item: pytest.Item) -> tuple[bool, frozenset[str]]:
         enabled, disabled = True, self.disabled
         for mark in item.iter_markers("tile_check"):
-            enabled = enabled and all(mark.args)
-            disabled |= _names(mark.kwargs.get("disable", ()), f"the marker tile_check of {item.nodeid}")
+            where = f"the marker tile_check of {item.nodeid}"
+            for value in (*mark.args, *(mark.kwargs[name] for name in mark.kwargs.keys() & {"enabled"})):
+                if not isinstance(value, bool):
+                    raise pytest.UsageError(f"{where}: write True or False, not {value!r}")
+                enabled = enabled and value
+            disabled |= _names(mark.kwargs.get("disable", ()), where)
         return enabled, disabled
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -98,6 +98,8 @@ def test_failures_are_results(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text.startswith("2 succeeded, 1 failed\n* 8 ") and "! 12  TileTypeError: " in text
     with pytest.raises(ValueError, match="none of the 2 configurations works; the first, 12, raised TileTypeError"):
         watch.search([12, 24])
+    with pytest.raises(ValueError, match="the only configuration, 12, does not work: it raised TileTypeError"):
+        watch.search([12])
     with pytest.raises(ValueError, match="search_space is empty"):
         watch.search([])
     with pytest.raises(ValueError, match="single_run_timeout_sec is 0; it must be positive"):

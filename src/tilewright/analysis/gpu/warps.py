@@ -68,8 +68,8 @@ _REGISTERS_ACROSS = 2
 _OTHER_REGISTERS = 30  # of a thread, for what is no part of a large tile
 # Of a thread, where a warp that waits for no other one has a line: with one warp layer norm of 1,544 columns behind
 # dropout has 4,021 GB/s and with two 3,362, softmax of 2,048 4,132 and 4,120, Welford's mean and variance in steps of
-# 1,024 3,670, and with four 2,968, the place of the largest in steps of 4,096 3,368 and 2,619, sums down columns 2,837
-# and 2,195, sums of gathered rows of 768 4,355, and with two 4,079; masked softmax of 2,048 3,797 and 3,860 (one H200).
+# 1,024 3,670, and with four 2,968, the place of the largest in steps of 4,096 3,368 and 2,619; masked softmax of 2,048
+# 3,797 and 3,860 (one H200).
 _ELEMENTS_OF_ONE_WARP, _MOST_OF_ONE_WARP, _MOST_OF_LOOPING_WARP = 32, 64, 128
 # Where rows are in parts of 8,192 elements, of which warps wait for each other only when all are summed up: on an H200
 # layer norm of 65,536 columns of bfloat16 has 2,379 GB/s with 16 and 2,229 with 8, softmax of 131,072 1,754 and 1,633.
