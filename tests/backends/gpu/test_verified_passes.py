@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
-from support.kernel_runs import compare, generated_rare
+from support.kernel_runs import compare, generated
 from support.ptx.backend import ptx_backend
 
 import tilewright as ct
@@ -70,6 +70,6 @@ def test_what_is_fetched_before_a_loop_of_an_array_of_a_list() -> None:
 
 def test_a_store_stays_behind_what_is_exchanged_for_it() -> None:
     """In random kernel 904603 of rare things another tile is exchanged between a load for a store and the store."""
-    kernel = generated_rare(904603)
+    kernel = generated(904603, "rare")
     with ptx_backend(None, "sm_90", realign=True) as backend:
         compare(kernel, backend)
