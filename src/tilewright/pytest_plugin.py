@@ -86,7 +86,7 @@ class _Checker:
         enabled, disabled = True, self.disabled
         for mark in item.iter_markers("tile_check"):
             where = f"the marker tile_check of {item.nodeid}"
-            for value in (*mark.args, *(mark.kwargs[name] for name in mark.kwargs.keys() & {"enabled"})):
+            for value in (*mark.args, mark.kwargs.get("enabled", True)):
                 if not isinstance(value, bool):
                     raise pytest.UsageError(f"{where}: write True or False, not {value!r}")
                 enabled = enabled and value

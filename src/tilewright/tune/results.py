@@ -81,6 +81,7 @@ class TuningResult(Generic[T]):
 def no_success(failures: Sequence[tuple[T, type[BaseException], str]]) -> ValueError:
     """The error for a search in which every configuration failed."""
     config, error, message = failures[0]
-    many = len(failures) > 1
-    tried = f"none of the {len(failures)} configurations works; the first" if many else "the only configuration"
-    return ValueError(f"{tried}, {config}, {'' if many else 'does not work: it '}raised {error.__name__}: {message}")
+    said = f"raised {error.__name__}: {message}"
+    if len(failures) == 1:
+        return ValueError(f"the only configuration, {config}, does not work: it {said}")
+    return ValueError(f"none of the {len(failures)} configurations works; the first, {config}, {said}")

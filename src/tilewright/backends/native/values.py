@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tilewright.backends.native.body import Body
+
+
+def _operator(name: str, kind: str = "") -> Callable[[Word, object], Word]:
+    """What writes an instruction of this ``name``, whose result has the type of its operands, or is of a ``kind``."""
+
+    def write(one: Word, other: object) -> Word:
+        return Word(one.body, one.body.op(f"{name} {one._kind}", one, other), kind or one._kind)
+
+    return write
 
 
 class Word:
@@ -18,59 +27,18 @@ class Word:
     def __str__(self) -> str:
         return self._text
 
-    def _op(self, name: str, other: object, kind: str = "") -> Word:
-        return Word(self.body, self.body.op(f"{name} {self._kind}", self, other), kind or self._kind)
-
-    def __add__(self, other: object) -> Word:
-        return self._op("add", other)
-
-    def __sub__(self, other: object) -> Word:
-        return self._op("sub", other)
-
-    def __mul__(self, other: object) -> Word:
-        return self._op("mul", other)
-
-    def __floordiv__(self, other: object) -> Word:
-        return self._op("udiv", other)
-
-    def __mod__(self, other: object) -> Word:
-        return self._op("urem", other)
-
-    def __and__(self, other: object) -> Word:
-        return self._op("and", other)
-
-    def __or__(self, other: object) -> Word:
-        return self._op("or", other)
-
-    def __lshift__(self, other: object) -> Word:
-        return self._op("shl", other)
-
-    def __rshift__(self, other: object) -> Word:
-        return self._op("lshr", other)
-
-    def __lt__(self, other: object) -> Word:
-        return self._op("icmp slt", other, "i1")
-
-    def __le__(self, other: object) -> Word:
-        return self._op("icmp sle", other, "i1")
+    __add__, __sub__, __mul__ = _operator("add"), _operator("sub"), _operator("mul")
+    __floordiv__, __mod__ = _operator("udiv"), _operator("urem")
+    __and__, __or__ = _operator("and"), _operator("or")
+    __lshift__, __rshift__ = _operator("shl"), _operator("lshr")
+    __lt__, __le__ = _operator("icmp slt", "i1"), _operator("icmp sle", "i1")
+    equals, differs = _operator("icmp eq", "i1"), _operator("icmp ne", "i1")
+    # Whether it is more, or not, as numbers without a sign.
+    exceeds, at_most = _operator("icmp ugt", "i1"), _operator("icmp ule", "i1")
 
     def over(self, unit: object) -> Word:
         """How many units it takes."""
         return (self + unit - 1) // unit
-
-    def equals(self, other: object) -> Word:
-        return self._op("icmp eq", other, "i1")
-
-    def differs(self, other: object) -> Word:
-        return self._op("icmp ne", other, "i1")
-
-    def exceeds(self, other: object) -> Word:
-        """Whether it is more, as numbers without a sign."""
-        return self._op("icmp ugt", other, "i1")
-
-    def at_most(self, other: object) -> Word:
-        """Whether it is not more, as numbers without a sign."""
-        return self._op("icmp ule", other, "i1")
 
     def choose(self, one: object, other: object, kind: str = "i64") -> Word:
         """One where this holds, or the other."""
